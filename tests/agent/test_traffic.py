@@ -11,9 +11,11 @@ import pytest
 
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
+from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.node.agent.agent import build_agent
+from faultbridge.node.agent.rates import gpus_near, nvlink_rates
 from faultbridge.node.agent.settings import AgentSettings
-from faultbridge.node.agent.traffic import SAMPLE_SECONDS, GpuWatch, TrafficWatch, gpu_loads, sent_bytes
+from faultbridge.node.agent.traffic import SAMPLE_SECONDS, GpuWatch, TrafficWatch, gpu_loads, read_ports
 from tests.agent.fakes import FakeTransport, ManualClock
 
 MINUTE, LIMIT = 60, 900
@@ -27,7 +29,7 @@ Phase = tuple[int, int]
 def replay(recording: Iterable[Phase], limit: int = LIMIT) -> list[dict[str, Any]]:
     """Return the reports of a watch about a recording, each with the seconds since its start."""
     clock, sent, found = ManualClock(), 0, list[dict[str, Any]]()
-    watch, start = TrafficWatch(lambda: sent, limit), clock.monotonic()
+    watch, start = TrafficWatch(lambda: {"mlx5_0": (sent, 0)}, limit), clock.monotonic()
     for seconds, rate in recording:
         for _ in range(0, seconds, 10):
             clock.advance(10)
@@ -83,19 +85,19 @@ def test_with_a_limit_of_zero_nothing_is_watched() -> None:
 
 def test_a_driver_that_counts_from_zero_again_is_no_stop() -> None:
     clock, values = ManualClock(), iter([0, 50 * GB, 0, 50 * GB])
-    watch = TrafficWatch(lambda: next(values), LIMIT)
+    watch = TrafficWatch(lambda: {"mlx5_0": (next(values), 0)}, LIMIT)
     for _ in range(4):
         clock.advance(SAMPLE_SECONDS)
         assert list(watch.poll(clock.now(), clock.monotonic())) == []
 
 
-def test_the_ports_of_efa_and_of_infiniband_are_added_in_bytes(tmp_path: Path) -> None:
+def test_the_ports_of_efa_and_of_infiniband_are_counted_in_bytes(tmp_path: Path) -> None:
     for name, value in (("efa_0/ports/1/hw_counters/tx_bytes", "100"), ("mlx5_0/ports/1/counters/port_xmit_data", "7")):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(f"{value}\n")
     (tmp_path / "mlx5_1/ports/1/counters").mkdir(parents=True)
-    assert sent_bytes(tmp_path) == 100 + 7 * 4
-    assert sent_bytes(tmp_path / "absent") is None
+    assert read_ports(tmp_path) == {"efa_0": (100, 0), "mlx5_0": (7 * 4, 0)}
+    assert read_ports(tmp_path / "absent") == {}
 
 
 def test_the_agent_sends_the_report_and_the_catalog_knows_its_code(tmp_path: Path) -> None:
@@ -117,6 +119,67 @@ def test_the_agent_sends_the_report_and_the_catalog_knows_its_code(tmp_path: Pat
     (body,) = transport.bodies("faultbridge")
     (fault,) = registry.decode("faultbridge", body)
     assert load_catalog().row(fault.code).mode == "app.no_traffic"
+
+
+def test_the_heartbeat_states_what_a_port_did_while_a_job_trained_and_nothing_afterwards(tmp_path: Path) -> None:
+    port = tmp_path / "class/infiniband/mlx5_0/ports/1"
+    for name in ("counters", "hw_counters"):
+        (port / name).mkdir(parents=True)
+    clock, words = ManualClock(), 0
+    settings = AgentSettings(
+        "train-a", "https://queue", node="gpu-1", spool=tmp_path / "spool", kmsg=tmp_path / "kmsg", journal_units={},
+        sysfs=tmp_path, smi_seconds=0, health_seconds=0, exporter_seconds=0, link_seconds=0, counter_seconds=0,
+    )  # fmt: skip
+    agent = build_agent(settings, FakeTransport(), clock)
+
+    def pass_seconds(seconds: int, rate: int) -> list[dict[str, Any]]:
+        nonlocal words
+        for _ in range(0, seconds, 30):
+            words += 30 * rate // 4
+            (port / "counters/port_xmit_data").write_text(str(words))
+            (port / "hw_counters/out_of_sequence").write_text(str(words // (10 * GB)))
+            clock.advance(30)
+            agent.poll()
+        body = decode_message(agent.heartbeat().text).body
+        return list(json.loads(body or b"")["rates"])
+
+    (rates,) = pass_seconds(600, 8 * GB)
+    assert rates["component"] == {"type": "nic", "name": "mlx5_0"}
+    assert rates["values"]["sent_bytes"] == 8 * GB
+    assert 55 <= rates["values"]["lost_packets"] <= 70
+    assert pass_seconds(600, 0) == []
+
+
+def test_a_working_gpu_has_a_clock_and_a_pcie_link_and_nvlink_is_read_from_the_exporter(shared: Path) -> None:
+    xml = (shared / "samples/nvidia-smi-xml__h100x8-v13-580.xml").read_bytes()
+    loads = gpu_loads(xml.replace(b"<reserved>", b"<used>40000 MiB</used><reserved>"))
+    assert {one.rates["pcie_megabytes"] for one in loads} == {16 * 3938}
+    assert all(100 < one.rates["clock_mhz"] < 3000 for one in loads)
+    line = b'DCGM_FI_PROF_NVLINK_%bX_BYTES{gpu="1",UUID="GPU-1",Hostname="gpu-1"} 1.5e+10\n'
+    assert nvlink_rates(line % b"T" + line % b"R") == {("gpu", 1): {"nvlink_bytes": 30 * GB}}
+    assert nvlink_rates(b'DCGM_FI_PROF_NVLINK_TX_BYTES{gpu="1"} 12\n') == {}
+
+
+def test_a_network_card_has_the_gpus_at_its_pcie_switch(tmp_path: Path) -> None:
+    bus = {
+        "0000:53:00.0": "pci0000:50/0000:50:01.0/0000:51:00.0/0000:52:00.0",
+        "0000:64:00.0": "pci0000:60/0000:60:01.0",
+    }
+    switch = "pci0000:50/0000:50:01.0/0000:51:00.0"
+    cards = {"mlx5_0": f"{switch}/0000:52:02.0", "mlx5_1": "pci0000:70/0000:70:01.0"}
+    for folder, above in {f"bus/pci/devices/{one}": f"{path}/{one}" for one, path in bus.items()}.items():
+        link(tmp_path / folder, tmp_path / "devices" / above)
+    for name, above in cards.items():
+        link(tmp_path / "class/infiniband" / name / "device", tmp_path / "devices" / above / name)
+    xml = b'<gpu id="00000000:53:00.0"></gpu><gpu id="00000000:64:00.0"></gpu>'
+    assert gpus_near(tmp_path, xml) == {"mlx5_0": "0"}
+
+
+def link(name: Path, target: Path) -> None:
+    """Make a link of sysfs to a folder of a device."""
+    target.mkdir(parents=True)
+    name.parent.mkdir(parents=True, exist_ok=True)
+    name.symlink_to(target)
 
 
 Load = tuple[int, int, int]
@@ -189,7 +252,7 @@ def test_real_outputs_of_nvidia_smi_have_the_fields_that_are_watched(shared: Pat
 
 def test_the_stop_of_traffic_names_the_gpus_behind_too() -> None:
     clock, sent = ManualClock(), 0
-    watch, found = TrafficWatch(lambda: sent, LIMIT), list[dict[str, Any]]()
+    watch, found = TrafficWatch(lambda: {"mlx5_0": (sent, 0)}, LIMIT), list[dict[str, Any]]()
     for second in range(0, 60 * MINUTE, 30):
         clock.advance(30)
         sent += 30 * GB if second < 30 * MINUTE else 0

@@ -9,6 +9,7 @@ import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage.jobs import progress_key, read_progress
 from faultbridge.model.storage.writes import Delete, Put, Update
 from faultbridge.model.times import to_text
 from faultbridge.repair.jobs.reports import FIELDS, JobReport
@@ -18,6 +19,7 @@ from infra.docs.api_models import models
 from tests.api.builders import START
 from tests.api.gateway import Gateway, Response
 from tests.architecture.roles import statements
+from tests.builders import KEY
 from tests.world import World
 
 JOBS = "/clusters/train-a/jobs"
@@ -45,6 +47,15 @@ def test_a_job_starts_reports_its_step_and_ends_over_http(gateway: Gateway) -> N
     assert shown(gateway)["loss_alarm"] == "not_finite"
     ended = gateway.post(JOBS, {"change": "end", "job_id": "88213", "outcome": "failed", "reason": "exit code 1"})
     assert (ended.json["outcome"], ended.json["state"]) == ("failed", "ended")
+
+
+def test_a_heartbeat_states_how_long_each_rank_worked(gateway: Gateway) -> None:
+    gateway.post(JOBS, START)
+    beat = {"change": "heartbeat", "job_id": "88213", "step": 7, "step_seconds": [1.2345, 2]}
+    assert gateway.post(JOBS, beat).status == 200
+    row = gateway.world.ports.table.get(progress_key(KEY.cluster, "88213"))
+    assert row is not None
+    assert read_progress(row).step_ms == (1234, 2000)
 
 
 def test_a_stall_is_noticed_after_the_reported_limit(gateway: Gateway) -> None:
@@ -94,6 +105,8 @@ def test_the_same_report_twice_is_recorded_once_also_after_the_end(gateway: Gate
         {"change": "end", "job_id": "1", "outcome": "exploded"},
         {"change": "heartbeat", "job_id": "1"},
         {"change": "heartbeat", "job_id": "1", "step": -1},
+        {"change": "heartbeat", "job_id": "1", "step": 1, "step_seconds": [1.5, -1]},
+        {"change": "heartbeat", "job_id": "1", "step": 1, "step_seconds": [1.5, "nan"]},
         {"change": "heartbeat", "job_id": "1", "step": 1, "loss": "low"},
     ],
     ids=repr,

@@ -281,6 +281,27 @@ def test_a_job_without_progress_is_stalled_and_a_finished_job_is_not() -> None:
     assert between(line(8000, 0), line(8000, 6)) == []
 
 
+def test_a_heartbeat_with_rates_that_no_device_can_have_still_counts_and_they_are_left_out() -> None:
+    gpu, card = {"type": "gpu", "index": 5}, {"type": "nic", "name": "mlx5_3"}
+    rates: list[object] = [
+        {"component": gpu, "values": {"clock_mhz": 1980, "colour": 7}},
+        {"component": card, "values": {"sent_bytes": 12, "gpus": "2,3"}},
+        {"component": {"type": "heater"}, "values": {"clock_mhz": 1}},
+        *({"component": gpu, "values": values} for values in ({"clock_mhz": -1}, {"clock_mhz": "1"}, [], None)),
+        "text",
+    ]
+    document = {"heartbeat": 1, "at": "2026-02-03T12:03:00Z", "node": "n-1", "rates": rates}
+    _, *found = registry.decode("heartbeat", json.dumps(document).encode())
+    samples = [one for one in found if isinstance(one, CounterSample)]
+    assert [(one.component.index, one.component.name, one.values) for one in samples] == [
+        (5, None, {"clock_mhz": 1980}),
+        (None, "mlx5_3", {"sent_bytes": 12, "gpus": "2,3"}),
+    ]
+    assert len(samples) == len(found)
+    (only,) = registry.decode("heartbeat", json.dumps(document | {"rates": 7}).encode())
+    assert isinstance(only, Snapshot)
+
+
 def test_a_heartbeat_clears_a_missed_heartbeat_and_reports_a_wrong_clock() -> None:
     body = json.dumps({"heartbeat": 1, "at": "2026-02-03T12:03:00Z", "node": "n-1"}).encode()
     (right,) = snapshots(registry.decode("heartbeat", body, Hints(received_at=NOON + timedelta(minutes=2))))

@@ -6,14 +6,16 @@ stage is pure; `faultbridge.repair.findings` applies it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import timedelta
 from statistics import median
+from typing import TypeVar
 
 from msgspec import Struct
 
 from faultbridge.model.findings import Baseline, Detector
 
+Name = TypeVar("Name", bound=Hashable)
 HOUR = timedelta(hours=1)
 MIN_ELAPSED = timedelta(minutes=30)
 """Two samples that are closer together are not compared."""
@@ -23,7 +25,7 @@ NORMAL = 1.4826
 
 
 class Outlier(Struct, frozen=True):
-    """A node whose counters rise much faster per hour than those of its peers; `score` is in hundredths."""
+    """A node or device whose value is far from those of its peers; `score` is in hundredths."""
 
     value: int
     median: int
@@ -47,19 +49,20 @@ def main_part(before: Baseline | None, after: Baseline) -> str | None:
     return next((key for key, rise in rises.items() if 2 * rise > after.total - before.total), None)
 
 
-def find_outliers(detector: Detector, rises: Mapping[str, int]) -> dict[str, Outlier]:
-    """Return the nodes whose counters rise much faster than the median of their group.
+def find_outliers(detector: Detector, values: Mapping[Name, int]) -> dict[Name, Outlier]:
+    """Return the nodes or devices whose values are far from the median of their group.
 
-    An outlier exceeds the median by the detector's `score` in robust standard deviations, and by its `floor`. The
-    result is empty for `min_peers` nodes or fewer.
+    An outlier exceeds the median by the detector's `score` in robust standard deviations, by its `floor`, and by its
+    `percent`; it is below the median instead for a detector of low values. The result is empty for `min_peers` values
+    or fewer.
     """
-    if len(rises) <= detector.min_peers:
+    if len(values) <= detector.min_peers:
         return {}
-    middle = median(rises.values())
-    spread = NORMAL * median(abs(rise - middle) for rise in rises.values())
-    deviation = max(spread, detector.floor / detector.score)
+    middle = median(values.values())
+    spread = NORMAL * median(abs(value - middle) for value in values.values())
+    deviation = max(spread, detector.least(middle) / detector.score)
     return {
-        node: Outlier(rise, round(middle), round(100 * (rise - middle) / deviation), len(rises) - 1)
-        for node, rise in rises.items()
-        if rise - middle >= detector.score * deviation
+        name: Outlier(value, round(middle), round(100 * beyond / deviation), len(values) - 1)
+        for name, value in values.items()
+        if (beyond := detector.beyond(value, middle)) >= detector.score * deviation
     }

@@ -8,7 +8,8 @@ clock of the node is checked with them. Errors: `Rejected` without such an objec
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, me
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
-from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation, Snapshot
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, CounterSample, Fault, Observation, Snapshot
 from faultbridge.model.times import to_text
 
 NORMALIZED = "faultbridge"
@@ -117,13 +118,16 @@ def _attributes(document: Mapping[str, Any]) -> dict[str, str]:
 HEARTBEAT = "heartbeat"
 SILENT, CLOCK = "host.silent", "host.clock"
 MAX_SKEW = timedelta(minutes=2)
+RATES = frozenset({"sent_bytes", "lost_packets", "pcie_megabytes", "nvlink_bytes", "clock_mhz"})
+MAX_DEVICES, _MAX_RATE = 256, 1 << 50
 
 
 def _decode_heartbeat(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of each node, from its heartbeat with the latest time in the body.
 
     The snapshot clears the fault of a missing heartbeat. If the time of receipt is known, the snapshot also checks the
-    clock of the node: it contains the fault of a wrong clock, or clears this fault.
+    clock of the node: it contains the fault of a wrong clock, or clears this fault. A heartbeat of a node that trains
+    has a counter sample of each device, too.
     """
     newest: dict[str | None, tuple[datetime, Mapping[str, Any]]] = {}
     framed = False
@@ -137,7 +141,24 @@ def _decode_heartbeat(body: bytes, hints: Hints) -> tuple[Observation, ...]:
             newest[node] = (at, document)
     if not framed:
         raise Rejected("no_framing", "no heartbeat with a time")
-    return tuple(_snapshot(node, at, hints.received_at) for node, (at, _) in newest.items())
+    found: list[Observation] = []
+    for node, (at, heartbeat) in newest.items():
+        found.append(_snapshot(node, at, hints.received_at))
+        found += _rates(node, hints.received_at or at, heartbeat)
+    return tuple(found)
+
+
+def _rates(node: str | None, at: datetime, document: Mapping[str, Any]) -> Iterator[CounterSample]:
+    """Yield what the devices of a node did while a job trained, as its agent states it."""
+    rates = document.get("rates")
+    for one in rates[:MAX_DEVICES] if isinstance(rates, list) else ():
+        stated = members(members(one).get("values"))
+        numbers = {name: value for name, value in stated.items() if name in RATES and type(value) is int}
+        near: Mapping[str, str] = {"gpus": stated["gpus"][:32]} if isinstance(stated.get("gpus"), str) else {}
+        if numbers and all(0 <= value < _MAX_RATE for value in numbers.values()):
+            with suppress(Rejected):  # the heartbeat counts without them
+                component = _component(members(one).get("component"))
+                yield CounterSample(HEARTBEAT, component, {**numbers, **near}, at, node)
 
 
 def _snapshot(node: str | None, at: datetime, received_at: datetime | None) -> Snapshot:

@@ -26,6 +26,8 @@ class Detector(Struct, frozen=True):
     - A node is an outlier if its rise exceeds the median of its group by at least `score` robust standard deviations
       and by at least `floor` per hour. The group must have at least `min_peers` other nodes.
     - A finding opens if the node was an outlier in `windows` comparisons in a row.
+    - A detector of jobs compares what the devices or ranks of a job do. They differ from the median by at least
+      `percent` of it; `below`, an outlier is below the median.
     - `proved_by` are the codes, with wildcards, of hard faults. Such a fault on the component of an earlier finding
       proves the finding right.
     """
@@ -39,6 +41,16 @@ class Detector(Struct, frozen=True):
     min_peers: int = 8
     windows: int = 4
     proved_by: tuple[str, ...] = ()
+    percent: int = 0
+    below: bool = False
+
+    def beyond(self, value: float, middle: float) -> float:
+        """Return how far a value is beyond the median `middle` of its peers, on the side of outliers."""
+        return middle - value if self.below else value - middle
+
+    def least(self, middle: float) -> float:
+        """Return how far beyond the median `middle` an outlier is at least."""
+        return max(self.floor, self.percent * middle / 100)
 
     def is_proved_by(self, code: str) -> bool:
         """Return whether a later fault with the fault code `code` proves a finding of this detector right.
@@ -73,6 +85,8 @@ class Mark(StrEnum):
 class Finding(Stored, frozen=True):
     """One outlier that a detector found: the rise of the node and the median of its group, per hour.
 
+    In the finding of a job, both are what a device or a rank did, and `rank` is its rank, if known. `evidence` says it.
+
     `score` is in hundredths of a robust standard deviation. `marked_by` is who judged the finding: an operator's ARN or
     the id of a case. `component` is the component that caused more than half of the rise. It is None if no component
     did, or if that is not known.
@@ -95,6 +109,8 @@ class Finding(Stored, frozen=True):
     marked_by: str | None = None
     reason: str = ""
     component: Component | None = None
+    rank: int | None = None
+    evidence: str = ""
 
 
 class Precision(Struct, frozen=True):

@@ -167,11 +167,11 @@ def check_rates(member: str, own: object) -> None:
 
 
 @cache
-def detectors() -> tuple[Detector, ...]:
-    """Return every packaged detector of gray failures: counters to compare with those of peers."""
+def detectors(peers: str = "nodes") -> tuple[Detector, ...]:
+    """Return every packaged detector of gray failures: what it compares among `nodes`, or within `jobs`."""
     from faultbridge.model.findings import Detector  # the agent has no msgspec
 
     return tuple(
         Detector(**{**row, "counters": tuple(row["counters"]), "proved_by": tuple(row["proved_by"])})
-        for row in json.loads((_FOLDER / "detectors.json").read_bytes())
+        for row in json.loads((_FOLDER / "detectors.json").read_bytes())[peers]
     )

@@ -25,7 +25,8 @@ NOT_FINITE, LOSS_SPIKE = "not_finite", "spike"
 class Progress(Struct, frozen=True):
     """The training progress that the heartbeats of one run of a job reported.
 
-    `run` is the start time of the run. `losses` holds only finite numbers.
+    `run` is the start time of the run. `losses` holds only finite numbers. `step_ms` is how long each rank worked on
+    its last step, in the order of ranks.
     """
 
     run: datetime
@@ -34,6 +35,7 @@ class Progress(Struct, frozen=True):
     seen_at: datetime
     losses: tuple[float, ...] = ()
     version: int = 0
+    step_ms: tuple[int, ...] = ()
     rollback: tuple[int, int] | None = None
     """The lowest and the highest step reported below `step` since it was reached."""
 

@@ -41,6 +41,12 @@ def node_of_rank(ranks: Mapping[str, str]) -> dict[int, str]:
     return {rank: node for node, text in ranks.items() for rank in ranks_of(text)}
 
 
+def ranks_on_gpus(text: str, gpus: Iterable[int]) -> tuple[int, ...]:
+    """Return the ranks of GPUs by their numbers; launchers give the ranks of a node (`text`) to its GPUs in order."""
+    ranks = ranks_of(text)
+    return tuple(ranks[number] for number in gpus if number < len(ranks))
+
+
 def _ranks_of(text: str) -> Iterator[int]:
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

@@ -85,6 +85,7 @@ def progress_write(job: Job, before: Progress | None, after: Progress, due_at: d
         "advanced_at": to_text(after.advanced_at),
         "seen_at": to_text(after.seen_at),
         "losses": [repr(one) for one in after.losses],
+        "step_ms": list(after.step_ms),
         "rollback": list(after.rollback) if after.rollback else None,
     }
     timer = Work.TIMER.row(job.cluster, 0, job.id, to_text(due_at)) if due_at else {}

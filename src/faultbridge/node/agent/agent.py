@@ -21,8 +21,9 @@ from faultbridge.node.agent.host import AgentClock
 from faultbridge.node.agent.kernel_log import JournalLog, KernelLog
 from faultbridge.node.agent.log_follower import Follower
 from faultbridge.node.agent.probes import ProbeScheduler, node_probes
+from faultbridge.node.agent.rates import DeviceRates, gpus_near, nvlink_rates
 from faultbridge.node.agent.settings import AgentSettings
-from faultbridge.node.agent.traffic import GpuWatch, TrafficWatch, sent_bytes
+from faultbridge.node.agent.traffic import GpuWatch, TrafficWatch, read_ports
 from faultbridge.node.agent.unchanged_output import UnchangedOutput
 
 SOURCE = "heartbeat"
@@ -55,6 +56,8 @@ class Agent:
     heartbeat_seconds: int
     traffic: TrafficWatch
     gpus: GpuWatch
+    rates: DeviceRates
+    sysfs: Path
     sender: Sender = field(init=False)
     heartbeats: int = 0
     cpu_seconds: Callable[[], float] = resource_limits.cpu_seconds
@@ -88,7 +91,10 @@ class Agent:
             follower.poll()
         reports = list(self.traffic.poll(self.clock.now(), self.clock.monotonic(), self.gpus.behind))
         for source, output in self.probes.poll():
+            if source == "dcgm-metrics":
+                self.rates.add(self.clock.monotonic(), nvlink_rates(output))
             if source == "nvidia-smi-xml":
+                self.rates.near = self.rates.near or gpus_near(self.sysfs, output)
                 reports += self.gpus.read(output, self.clock.now(), self.clock.monotonic())
             selected = self.unchanged.select(source, output, self.clock.now(), self.clock.monotonic())
             for at, body, wait, values in selected:
@@ -108,7 +114,8 @@ class Agent:
         """Build a heartbeat of the current state, which states the maximum time until the next one.
 
         `waiting_records` and `waiting_bytes` are current values, without records in quarantine. The other counts of
-        records, lines, cursors and files, and `cpu_share`, are since the agent started.
+        records, lines, cursors and files, and `cpu_share`, are since the agent started. `rates` are those of the
+        devices in the last five minutes, if a job trained.
         """
         at = self.clock.now()
         self.heartbeats += 1
@@ -132,6 +139,7 @@ class Agent:
             "bad_drops": self.drop_folder.refused,
             "lost_lines": sum(follower.log.lost_lines for follower in self.followers),
             "failing": self.probes.failing(),
+            "rates": self.rates.report,
             "memory_bytes": resource_limits.resident_bytes(),
             "cpu_share": round(self.cpu_budget.used_share(self.clock.monotonic(), resource_limits.cpu_seconds()), 5),
         }
@@ -200,9 +208,10 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
         transport = aws_transport(settings, services)
     interval = settings.heartbeat_seconds
     unchanged = UnchangedOutput(settings.unchanged_seconds, ValueLog(settings.spool))
-    traffic = TrafficWatch(partial(sent_bytes, settings.sysfs / "class" / "infiniband"), settings.traffic_seconds)
-    gpus, parts = GpuWatch(settings.traffic_seconds), (probes, unchanged, drop_folder, outbox, packer)
-    agent = Agent(clock, followers, *parts, services, cpu_budget, interval, traffic, gpus)
+    rates, parts = DeviceRates(), (probes, unchanged, drop_folder, outbox, packer)
+    ports = partial(read_ports, settings.sysfs / "class" / "infiniband")
+    traffic, gpus = TrafficWatch(ports, settings.traffic_seconds, rates), GpuWatch(settings.traffic_seconds, rates)
+    agent = Agent(clock, followers, *parts, services, cpu_budget, interval, traffic, gpus, rates, settings.sysfs)
     agent.sender = Sender(
         outbox,
         transport,

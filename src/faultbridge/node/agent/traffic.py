@@ -15,10 +15,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from faultbridge.node.agent.probes import FAULT_SOURCE, encode_report
+from faultbridge.node.agent.rates import BUSY, COUNTED, Device, DeviceRates, Values
 
 SAMPLE_SECONDS = 30.0
-BUSY, FLAT = 10_000_000, 1_000_000
-"""Bytes a second that all ports of a node send: from the first on it trains, up to the second one it does not."""
+FLAT = 1_000_000
+"""Bytes a second that all ports of a node send: up to this one it does not train; from `BUSY` on, it does."""
 
 TRAINED_SECONDS = 600.0
 """Only the end of work that lasted so long in all is reported, so that the start of a job is no stop."""
@@ -27,22 +28,33 @@ _WORD = 4
 """`port_xmit_data` of an InfiniBand or RoCE port counts words of four bytes; `tx_bytes` of an EFA device, bytes."""
 
 
-def sent_bytes(folder: Path) -> int | None:
-    """Return the bytes that all RDMA ports have sent since the boot; None if no port counts them.
+_LOSSES = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "retrans_pkts", "rx_drops")
+"""Counters of RoCE, InfiniBand and EFA ports that rise when packets are lost and sent again."""
 
-    `folder` is `/sys/class/infiniband`.
-    """
-    found = [sent for port in folder.glob("*/ports/*") if (sent := _sent(port)) is not None]
-    return sum(found) if found else None
+Ports = dict[str, tuple[int, int]]
+"""For each RDMA port, such as `mlx5_0`, the bytes that it has sent since the boot, and the packets that were lost."""
 
 
-def _sent(port: Path) -> int | None:
-    for name, unit in (("hw_counters/tx_bytes", 1), ("counters/port_xmit_data", _WORD)):
-        try:
-            return int((port / name).read_text(encoding="ascii")) * unit
-        except (OSError, ValueError):
-            continue
-    return None
+def read_ports(folder: Path) -> Ports:
+    """Return the counters of the RDMA ports below `folder`, `/sys/class/infiniband`, that count what they send."""
+    found: Ports = {}
+    for port in sorted(folder.glob("*/ports/*")):
+        sent = _count(port / "hw_counters/tx_bytes")
+        if sent is None:
+            words = _count(port / "counters/port_xmit_data")
+            sent = None if words is None else words * _WORD
+        if sent is not None:
+            device = port.parent.parent.name
+            lost = sum(_count(port / "hw_counters" / name) or 0 for name in _LOSSES)
+            found[device if port.name == "1" else f"{device}/{port.name}"] = sent, lost
+    return found
+
+
+def _count(file: Path) -> int | None:
+    try:
+        return int(file.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +109,13 @@ class StopWatch:
 
 @dataclass(slots=True)
 class TrafficWatch:
-    """Watches what the RDMA ports of this node send; `read` returns the bytes so far, or None. 0 s is no limit."""
+    """Watches what the RDMA ports of this node send. 0 s is no limit."""
 
-    read: Callable[[], int | None]
+    read: Callable[[], Ports]
     limit_seconds: int
+    rates: DeviceRates = field(default_factory=DeviceRates)
     watch: StopWatch = field(init=False)
-    _sampled: tuple[float, int] | None = None
+    _sampled: tuple[float, Ports] | None = None
 
     def __post_init__(self) -> None:
         """Watch for a stop."""
@@ -112,14 +125,24 @@ class TrafficWatch:
         """Take a sample if one is due; yield a fault or a clear, as source and body. `now` is monotonic."""
         if self.limit_seconds <= 0 or (self._sampled is not None and now - self._sampled[0] < SAMPLE_SECONDS):
             return
-        before, total = self._sampled, self.read()
-        self._sampled = None if total is None else (now, total)
-        if before is None or total is None or total < before[1]:
+        before, ports = self._sampled, self.read()
+        self._sampled = (now, ports) if ports else None
+        total = sum(sent for sent, _ in ports.values())
+        if before is None or not ports or total < sum(sent for sent, _ in before[1].values()):
             return  # the first sample, or a driver that was loaded again
         seconds = now - before[0]
-        rate = (total - before[1]) / seconds
+        rises = {name: _rise(one, before[1].get(name, one)) for name, one in ports.items()}
+        rate = sum(sent for sent, _ in rises.values()) / seconds
+        own: dict[Device, Values] = {}
+        for name, (sent, lost) in rises.items() if rate >= BUSY else ():
+            own["nic", name] = {"sent_bytes": int(sent / seconds), COUNTED: lost}
+        self.rates.add(now, own)
         text = f"at most {FLAT} bytes/s sent"
         yield from self.watch.add(Sample(at, now, seconds, rate >= BUSY, rate <= FLAT, text, behind))
+
+
+def _rise(after: tuple[int, int], before: tuple[int, int]) -> tuple[int, int]:
+    return max(0, after[0] - before[0]), max(0, after[1] - before[1])
 
 
 WORKING, IDLE = (10, 50), (2, 40)
@@ -141,12 +164,16 @@ _POWER_LIMITS = (b"current_power_limit", b"enforced_power_limit", b"power_limit"
 
 @dataclass(frozen=True, slots=True)
 class GpuLoad:
-    """What one GPU does: the percentages of its time with a kernel and with memory access, and of its power limit."""
+    """What one GPU does: the percentages of its time with a kernel and with memory access, and of its power limit.
+
+    `rates` has its clock and the rate of its PCIe link, if known.
+    """
 
     number: int
     kernel: float
     memory: float
     power: float
+    rates: Values = field(default_factory=dict)
 
 
 def gpu_loads(output: bytes) -> list[GpuLoad]:
@@ -159,8 +186,22 @@ def gpu_loads(output: bytes) -> list[GpuLoad]:
         if held is None or kernel is None or memory is None or draw is None or not limit:
             continue
         if held >= HELD_MIB:
-            found.append(GpuLoad(number, kernel, memory, 100 * draw / limit))
+            found.append(GpuLoad(number, kernel, memory, 100 * draw / limit, _rates_of(gpu)))
     return found
+
+
+_PCIE_MEGABYTES = {1: 250, 2: 500, 3: 985, 4: 1969, 5: 3938, 6: 7563}
+"""What one lane of each PCIe generation moves in one direction, in MB/s."""
+
+_LINK = re.compile(rb"<current_link_gen>(\d)<.*?<current_link_width>(\d{1,2})x", re.DOTALL)
+
+
+def _rates_of(gpu: bytes) -> Values:
+    link = _LINK.search(gpu)
+    generation, width = (int(link[1]), int(link[2])) if link else (0, 0)
+    clock = int(_value(gpu.partition(b"<clocks>")[2], b"sm_clock") or 0)
+    found = {"clock_mhz": clock, "pcie_megabytes": _PCIE_MEGABYTES.get(generation, 0) * width}
+    return {name: value for name, value in found.items() if value}
 
 
 def _value(text: bytes, *names: bytes) -> float | None:
@@ -181,6 +222,7 @@ class GpuWatch:
     """Watches the GPUs of this node by the output of nvidia-smi, which is read anyway. 0 s is no limit."""
 
     limit_seconds: int
+    rates: DeviceRates = field(default_factory=DeviceRates)
     behind: str = ""
     watch: StopWatch = field(init=False)
     _sampled: float | None = None
@@ -194,6 +236,8 @@ class GpuWatch:
         if self.limit_seconds <= 0:
             return
         loads, before, self._sampled = gpu_loads(output), self._sampled, now
+        # A clock or link of a GPU without work is slow on purpose.
+        self.rates.add(now, {("gpu", one.number): one.rates for one in loads if one.memory >= WORKING[0]})
         self.behind = gpus_behind(loads)
         if not loads:
             self.watch.forget()

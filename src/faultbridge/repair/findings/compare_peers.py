@@ -1,12 +1,13 @@
-"""Compares nodes with their peers, at most once an hour, and opens and ends findings about outliers."""
+"""Compares nodes, and devices within a job, with their peers, and opens and ends findings about outliers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
@@ -15,6 +16,7 @@ from faultbridge.decide.observe import observe
 from faultbridge.decide.peers import Outlier, find_outliers, main_part, rise_per_hour
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import shard_of
+from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.conditions import is_another
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, NoteKind
@@ -27,14 +29,17 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import findings as stored
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.counter_samples import STORED_AGAIN_AFTER, SampleSet, read_samples
+from faultbridge.model.storage.jobs import progress_key, read_progress
 from faultbridge.model.storage.writes import Absent, Equals, Put
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import node_names, query_all
 from faultbridge.record.rulebook import Rulebook, rules_of
+from faultbridge.repair.findings.job_peers import Measured, count_windows, find_slow, measure
 from faultbridge.repair.findings.judgments import Judgments
-from faultbridge.repair.findings.recurrence import PREFIX, record_recurrences
+from faultbridge.repair.findings.recurrence import record_recurrences
+from faultbridge.repair.jobs.jobs import Jobs
 
 # Gray faults: reports the findings of a detector as faults, if the detector is precise enough.
 #
@@ -71,7 +76,7 @@ def began(finding: Finding) -> Arrival:
         SOURCE,
         fault_code(finding.detector),
         NODE_COMPONENT,
-        f"{finding.value} an hour, the median of {finding.peers} peers is {finding.median}.",
+        f"{finding.evidence}.",
         observed_at=finding.opened_at,
         attributes={"finding": finding.id},
     )
@@ -83,7 +88,7 @@ def ended_faults(finding: Finding, state: NodeState, now: datetime) -> tuple[Arr
     code = fault_code(finding.detector)
     if not any(code in one.codes for one in state.active()):
         return ()
-    clear = Clear(SOURCE, code, NODE_COMPONENT, "no longer above its peers", observed_at=now)
+    clear = Clear(SOURCE, code, NODE_COMPONENT, "no longer far from its peers", observed_at=now)
     return (Arrival(clear, now, f"{finding.id}-ended"),)
 
 
@@ -157,22 +162,26 @@ def _reported_at(samples: SampleSet, now: datetime) -> datetime | None:
     return now if samples.digest is not None and age < STORED_AGAIN_AFTER + STALE else None
 
 
-INTERVAL = timedelta(hours=1)
+INTERVAL, JOB_INTERVAL = timedelta(hours=1), timedelta(minutes=2)
+JOBS = stored.PARTS
+"""The item of baselines that has the slow devices of jobs."""
 
 
 class Comparison(NamedTuple):
     """The result of comparing one node with its peers by one detector.
 
-    `baseline` has the node's current counters, for the next comparison. `outlier` states how far the node is above its
-    peers; it is None if the node is no outlier. `compared` is False if the rise of the counters is unknown, as in the
-    first comparison of a node. `component` is the component that caused more than half of the rise of an outlier, or
-    None.
+    `baseline` has the node's current counters, for the next comparison. `outlier` states how far the node is from its
+    peers, and `evidence` says it; it is None if the node is no outlier. `compared` is False if the rise of the counters
+    is unknown, as in the first comparison of a node. `component` is the component that caused more than half of the
+    rise of an outlier, or None, and `ranks` are its ranks.
     """
 
     baseline: Baseline
     outlier: Outlier | None
     compared: bool
     component: Component | None = None
+    evidence: str = ""
+    ranks: tuple[int, ...] = ()
 
 
 Comparisons = Mapping[tuple[str, str], Comparison]
@@ -180,14 +189,41 @@ Comparisons = Mapping[tuple[str, str], Comparison]
 
 
 class ComparePeers(Struct, frozen=True):
-    """Compares a cluster's nodes with their peers, and opens and ends findings."""
+    """Compares a cluster's nodes and the devices of its jobs with their peers, and opens and ends findings."""
 
     append: Append
     rulebook: Rulebook
     detectors: Sequence[Detector]
+    of_jobs: Sequence[Detector] = ()
 
     def compare(self, cluster: str) -> int:
-        """Compare the nodes at most once an hour, and return the number of findings opened."""
+        """Compare the nodes at most once an hour, the jobs every two minutes; return the number of findings opened."""
+        return self._compare_jobs(cluster) + self._compare_nodes(cluster)
+
+    def _compare_jobs(self, cluster: str) -> int:
+        table, now = self.append.table, self.append.clock.now()
+        known = Jobs(self.append)
+        running = [one for one in known.rows(cluster) if one.ended_at is None] if self.of_jobs else []
+        row = table.get(stored.baselines_key(cluster, JOBS)) if self.of_jobs else None
+        before = stored.read_baselines(row).nodes if row is not None else {}
+        if (not running and not before) or (row is not None and now - stored.compared_at(row) < JOB_INTERVAL):
+            return 0
+        compared: dict[tuple[str, str], Comparison] = {}
+        for job in known.read(cluster, running):
+            progress = table.get(progress_key(cluster, job.id))
+            measured = measure(table, job, read_progress(progress) if progress else None, now)
+            compared |= _compare_job(self.of_jobs, job, measured, before)
+        busy = {node for one in running for node in one.nodes}
+        kept = {node: {**own} for node, own in before.items() if node in busy}
+        for (node, detector), one in compared.items():
+            kept.setdefault(node, {})[detector] = one.baseline
+        held = {node: {name: one for name, one in own.items() if one.streak > -FORGET} for node, own in kept.items()}
+        held = {node: own for node, own in held.items() if own}
+        if not self._write(cluster, JOBS, held, now):
+            return 0
+        return self._record(rules_of(self.rulebook, cluster), self.of_jobs, compared, lambda node: node not in busy)
+
+    def _compare_nodes(self, cluster: str) -> int:
         table, now = self.append.table, self.append.clock.now()
         first = table.get(stored.baselines_key(cluster, 0))
         if first is not None and now - stored.compared_at(first) < INTERVAL:
@@ -200,7 +236,11 @@ class ComparePeers(Struct, frozen=True):
         compared = _compare(self.detectors, totals, before)
         if not self._store(cluster, compared, before, now):
             return 0
-        return self._record(rules, {state.key.node: state for state in states}, compared)
+        nodes = {state.key.node: state for state in states}
+        opened = record_recurrences(self.append, rules.config, nodes, self._findings(cluster))
+        opened += self._record(rules, self.detectors, compared, nodes.__contains__)
+        self._mark_proved(cluster, nodes)
+        return opened
 
     def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
         """Store the counters for the next comparison; returns False if another run stored its counters first.
@@ -213,41 +253,53 @@ class ComparePeers(Struct, frozen=True):
         nodes[0] = {}
         for (node, detector), one in compared.items():
             nodes.setdefault(shard_of(node, stored.PARTS), {}).setdefault(node, {})[detector] = one.baseline
-        for part, held in sorted(nodes.items()):
-            try:
-                self.append.table.write(stored.baselines_put(cluster, part, stored.Baselines(now, held), now))
-            except Conflict as conflict:
-                log_cause("peers_not_compared", reason=f"another run compares them: {conflict}", cluster=cluster)
-                return False
+        return all(self._write(cluster, part, held, now) for part, held in sorted(nodes.items()))
+
+    def _write(self, cluster: str, part: int, held: Mapping[str, Mapping[str, Baseline]], now: datetime) -> bool:
+        try:
+            self.append.table.write(stored.baselines_put(cluster, part, stored.Baselines(now, held), now))
+        except Conflict as conflict:
+            log_cause("peers_not_compared", reason=f"another run compares them: {conflict}", cluster=cluster)
+            return False
         return True
 
-    def _record(self, rules: Rules, states: Mapping[str, NodeState], compared: Comparisons) -> int:
-        """Open, end and mark as proved the findings of a cluster; return how many were opened."""
-        rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
-        known = [stored.read_finding(row) for row in rows]
-        opened = record_recurrences(self.append, rules.config, states, known)
-        of_peers = [one for one in known if one.ended_at is None and not one.detector.startswith(PREFIX)]
+    def _findings(self, cluster: str) -> list[Finding]:
+        rows = query_all(self.append.table, stored.finding_key(cluster, "").pk, prefix=stored.FINDING)
+        return [stored.read_finding(row) for row in rows]
+
+    def _record(
+        self, rules: Rules, detectors: Sequence[Detector], compared: Comparisons, has_left: Callable[[str], bool]
+    ) -> int:
+        """Open and end the findings of detectors; return how many were opened.
+
+        A finding about a node that was not compared ends if the node `has_left`.
+        """
+        known, opened = self._findings(rules.config.cluster), 0
+        windows = {one.name: one.windows for one in detectors}
+        of_peers = [one for one in known if one.ended_at is None and one.detector in windows]
         live = {(one.node, one.detector): one for one in of_peers}
-        windows = {one.name: one.windows for one in self.detectors}
-        acting = acting_detectors(self.detectors, known, rules.policy.limits.finding_precision)
+        acting = acting_detectors(detectors, known, rules.policy.limits.finding_precision)
         for (node, detector), one in compared.items():
             finding = live.get((node, detector))
             if finding is None and one.outlier is not None and one.baseline.streak >= windows[detector]:
                 self._open(rules, node, detector, one, acts=detector in acting)
                 opened += 1
             elif finding is not None and one.compared and one.outlier is None:
-                self._end(rules, finding, "no longer above its peers", recovered=True)
+                self._end(rules, finding, "no longer far from its peers", recovered=True)
         for key in sorted(live.keys() - compared.keys()):
-            if key[0] in states:
-                self._end(rules, live[key], "no longer compared: out of service, or without counters", recovered=False)
-        by_name = {one.name: one for one in self.detectors}
-        for finding in known:
+            if has_left(key[0]):
+                reason = "no longer compared: out of service, without counters, or its job ended"
+                self._end(rules, live[key], reason, recovered=False)
+        return opened
+
+    def _mark_proved(self, cluster: str, states: Mapping[str, NodeState]) -> None:
+        by_name = {one.name: one for one in (*self.detectors, *self.of_jobs)}
+        for finding in self._findings(cluster):
             state, found_by = states.get(finding.node), by_name.get(finding.detector)
             if state is None or state.case is None or found_by is None:
                 continue
             if _proves(state, state.case, finding, found_by):
                 Judgments(self.append).mark_proved(finding, state.case.id)
-        return opened
 
     def _open(self, rules: Rules, node: str, detector: str, compared: Comparison, *, acts: bool) -> None:
         cluster, outlier, component = rules.config.cluster, compared.outlier, compared.component
@@ -255,12 +307,14 @@ class ComparePeers(Struct, frozen=True):
             return
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            own = (outlier.value, outlier.median, outlier.score, outlier.peers)
-            found = Finding(
-                finding_id(cluster, node, detector, now), cluster, node, detector, now, *own, component=component
-            )
+            if state.status is None or not state.status.in_service:
+                return Transition(state)
+            name, own = finding_id(cluster, node, detector, now), asdict(outlier)
+            rank = compared.ranks[0] if len(compared.ranks) == 1 else None
+            found = Finding(name, cluster, node, detector, now, **own, component=component, rank=rank)
+            found = replace(found, evidence=compared.evidence)
             effect = f"reported as the fault {fault_code(detector)}" if acts else "nothing is done"
-            text = f"{detector}: {own[0]} an hour, the median of {own[3]} peers is {own[1]}; {effect}"
+            text = f"{detector}: {compared.evidence}; {effect}"
             note = entry_builder.note(kind=NoteKind.SHADOW, text=text, at=now, facts=_facts(found), stage="begun")
             written = Put(stored.finding_item(found, now), when=Absent())
             return self._observe(state, note, written, [began(found)] if acts else [], rules, now)
@@ -313,7 +367,32 @@ def _compare(
                 known = rises[one.node] is not None
                 baseline = replace(one.now, streak=streak, parts=one.now.parts if outlier else {})
                 component = one.components.get(main_part(last, one.now) or "") if outlier else None
-                compared[one.node, detector.name] = Comparison(baseline, outlier, known, component)
+                shown = outlier and f"{outlier.value} an hour, the median of {outlier.peers} peers is {outlier.median}"
+                compared[one.node, detector.name] = Comparison(baseline, outlier, known, component, shown or "")
+    return compared
+
+
+FORGET = 5
+"""After so many comparisons in which no device of a node was slow, nothing about the node is stored."""
+
+
+def _compare_job(
+    detectors: Sequence[Detector], job: Job, measured: Sequence[Measured], before: Mapping[str, Mapping[str, Baseline]]
+) -> Comparisons:
+    """Compare the devices and ranks of a job; nodes without measurements, and detectors without peers, are left out."""
+    compared: dict[tuple[str, str], Comparison] = {}
+    slow = find_slow(detectors, job, measured)
+    for detector in detectors:
+        latest = {one.node: one.at for one in measured if detector.counters[0] in one.values}
+        for node, at in latest.items():
+            found, last = slow.get((node, detector.name)), before.get(node, {}).get(detector.name)
+            baseline = count_windows(detector, found.measured if found else None, last, at)
+            if found is not None:
+                one = found.measured
+                result = Comparison(baseline, found.outlier, True, one.component, found.text, one.ranks)
+            else:
+                result = Comparison(baseline, None, baseline.streak <= -detector.windows)
+            compared[node, detector.name] = result
     return compared
 
 
@@ -337,7 +416,8 @@ def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) 
 
 
 def _facts(finding: Finding) -> dict[str, object]:
-    return {
+    of_job = {"rank": finding.rank, "evidence": finding.evidence} if finding.rank is not None else {}
+    return of_job | {
         "finding_id": finding.id,
         "detector": finding.detector,
         "value": finding.value,

@@ -128,9 +128,10 @@ def record_recurrences(
 def _open(append: Append, cluster: str, one: Recurrence) -> None:
     def revise(state: NodeState, now: datetime) -> Transition:
         name = finding_id(cluster, one.node, one.detector, now)
-        finding = Finding(name, cluster, one.node, one.detector, now, len(one.nodes), 0, 0, one.total)
+        count, text = len(one.nodes), one.text
+        finding = Finding(name, cluster, one.node, one.detector, now, count, 0, 0, one.total, evidence=text)
         facts = {"finding_id": name, "failure_mode": one.mode, "place": one.place, "nodes": list(one.nodes)}
-        note = entry_builder.note(kind=NoteKind.RECURRENCE, text=one.text, at=now, facts=facts, stage="begun")
+        note = entry_builder.note(kind=NoteKind.RECURRENCE, text=text, at=now, facts=facts, stage="begun")
         return Transition(state, (note,), (Put(stored.finding_item(finding, now), when=Absent()),))
 
     append(NodeKey(cluster, one.node), revise, actor=Actor.SWEEP)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
 from msgspec import Struct
 
 from faultbridge.model.cluster.jobs import MAX_LOSSES, NOT_FINITE, Job, Progress, loss_alarm
-from faultbridge.model.cluster.ranks import ranks_of
+from faultbridge.model.cluster.ranks import ranks_on_gpus
 from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.enums import JobChangeKind
 from faultbridge.model.errors import Conflict, Rejected
@@ -42,8 +42,10 @@ class JobProgress(Struct, frozen=True):
 
     jobs: Jobs
 
-    def heartbeat(self, cluster: str, job_id: str, step: int, loss: float | None = None) -> Job:
-        """Record the training step that a job reports, and its loss if given; return the job.
+    def heartbeat(
+        self, cluster: str, job_id: str, step: int, loss: float | None = None, step_seconds: Sequence[float] = ()
+    ) -> Job:
+        """Record the training step that a job reports, its loss, and the time of each rank if given; return the job.
 
         To limit writes, a step that does not advance is stored at most once in a quarter of the stall limit, unless it
         shows a rollback. Raises Rejected `unknown_job`, `job_ended`, and `bad_step` for a step out of range.
@@ -59,6 +61,7 @@ class JobProgress(Struct, frozen=True):
         if loss is not None:
             job = self._judge_loss(job, after, step, loss, advanced=advanced)
         if advanced:
+            after = replace(after, step_ms=tuple(round(1000 * one) for one in step_seconds))
             if job.stalled_at is not None:
                 job = self._record_advance(job, step)
             if loss is not None and math.isfinite(loss):
@@ -197,9 +200,7 @@ def _stopped(job: Job, stops: Mapping[str, Condition]) -> str:
 
 
 def _rank(job: Job, node: str, number: str) -> str:
-    """Return the rank of a GPU as text; by the convention of launchers, the ranks of a node follow its GPUs."""
-    ranks = ranks_of(job.ranks.get(node, ""))
-    return f" (rank {ranks[int(number)]})" if int(number) < len(ranks) else ""
+    return "".join(f" (rank {rank})" for rank in ranks_on_gpus(job.ranks.get(node, ""), (int(number),)))
 
 
 def _of_run(progress: Progress | None, job: Job | None) -> Progress | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import partial
+from itertools import chain
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, convert, field
+from msgspec.structs import fields
 
 from faultbridge.model.cluster.jobs import OUTCOMES, SIGNALS, Job, checked_signal
 from faultbridge.model.cluster.ranks import ranks_in_order
@@ -26,7 +27,7 @@ MAX_REPORT = 256 * 1024
 """Maximum number of bytes of a report. The report of a job with 5,000 nodes fits."""
 
 MAX_NAME, MAX_RANKS_PER_NODE, MAX_STALL = 256, 64, 7 * 86400
-MIN_STALL = 60
+MIN_STALL, MAX_TIMED_RANKS = 60, 16_384
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 """How far in the future a reported time may be, because clocks differ."""
 
@@ -34,7 +35,6 @@ WAIT_FOR_START = timedelta(minutes=2)
 """How long a report about an unknown job is retried, because queues deliver in any order."""
 
 NOT_FINITE = ("nan", "inf", "-inf")
-Read = Callable[[Any], Any]
 
 
 class JobReport(Struct, frozen=True, kw_only=True):
@@ -77,6 +77,10 @@ class JobReport(Struct, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0, le=MAX_STEP)] | None, doc("`heartbeat`: last step that was completed.")
     ] = None
     loss: Annotated[float | Literal["nan", "inf", "-inf"] | None, doc("`heartbeat`: loss of the step.")] = None
+    step_seconds: Annotated[
+        list[Annotated[float, Meta(ge=0, le=MAX_STALL)]],
+        doc("`heartbeat`: how long each rank, in order, worked on the step without its waits.", MAX_TIMED_RANKS),
+    ] = field(default_factory=list)
 
 
 def record_report(jobs: Jobs, cluster: str, report: Mapping[str, Any]) -> Job:
@@ -121,7 +125,8 @@ def _record(
     """Record a valid report; a sender that is `watched` also ends the run before a later start."""
     job_id, nodes = report.job_id, report.nodes
     if report.step is not None:
-        return JobProgress(jobs).heartbeat(cluster, job_id, report.step, report.loss)  # type: ignore[arg-type]  # as read
+        loss: float | None = report.loss  # type: ignore[assignment]  # as read
+        return JobProgress(jobs).heartbeat(cluster, job_id, report.step, loss, report.step_seconds)
     if report.change == "checkpoint":
         return answer_checkpoint(jobs, cluster, job_id, report.checkpoint_id)
     at = report.at or reported_at
@@ -168,87 +173,64 @@ def read_report(report: Mapping[str, Any]) -> JobReport:
 
 
 def _read(name: str, value: object) -> object:
-    read, allowed = READERS[name]
     try:
-        return read(value)
+        found = convert(value, TYPES[name])
+        return READERS[name](found) if name in READERS else found
     except (ValueError, OverflowError, Rejected):
-        raise Rejected("bad_report", f"invalid `{name}`; allowed: {allowed}") from None
+        raise Rejected("bad_report", f"invalid `{name}`; allowed: {ALLOWED[name]}") from None
 
 
-def _text(value: object, limit: int) -> str:
-    if not isinstance(value, str) or not value.isprintable() or len(value) > limit:
+def _text(value: str) -> str:
+    if not value.isprintable():
         raise ValueError
     return value
 
 
-def _integer(value: object, minimum: int, maximum: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
-        raise ValueError
-    return value
-
-
-def _nodes(value: object) -> list[str]:
-    if not isinstance(value, list) or not 0 < len(value) <= MAX_NODES:
-        raise ValueError
-    nodes = [name for one in value for name in expand_host_list(_text(one, MAX_REPORT))]
+def _nodes(value: list[str]) -> list[str]:
+    nodes = [name for one in value for name in expand_host_list(_text(one))]
     if not 0 < len(nodes) <= MAX_NODES:
         raise ValueError
     return nodes
 
 
-def _ranks(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or len(value) > MAX_NODES:
+def _ranks(value: dict[str, str]) -> dict[str, str]:
+    if len(value) > MAX_NODES or any(len(one) > MAX_NAME or not one.isprintable() for one in chain(*value.items())):
         raise ValueError
-    return {_text(node, MAX_NAME): _text(ranks, MAX_NAME) for node, ranks in value.items()}
+    return value
 
 
-def _loss(value: object) -> float:
-    if value in NOT_FINITE:
-        return float(str(value))
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    raise ValueError
-
-
-def _outcome(value: object) -> str:
-    if value not in OUTCOMES:
-        raise ValueError
-    return str(value)
-
-
-def _job_id(value: object) -> str:
-    if not value:
-        raise ValueError
-    return _text(value, MAX_ID_LENGTH)
-
-
-READERS: Mapping[str, tuple[Read, str]] = {
-    "job_id": (_job_id, f"1 to {MAX_ID_LENGTH} printable characters"),
-    "nodes": (_nodes, f"a list of 1 to {MAX_NODES} nodes or host lists"),
-    "name": (partial(_text, limit=MAX_NAME), f"{MAX_NAME} printable characters"),
-    "at": (lambda value: from_text(_text(value, 64)), "an RFC 3339 time with a time zone"),
-    "ranks": (_ranks, 'the ranks of nodes, such as {"gpu-1": "0-7"}'),
-    "ranks_per_node": (
-        partial(_integer, minimum=1, maximum=MAX_RANKS_PER_NODE),
-        f"an integer from 1 to {MAX_RANKS_PER_NODE}",
-    ),
-    "stall_after_seconds": (
-        partial(_integer, minimum=MIN_STALL, maximum=MAX_STALL),
-        f"an integer from {MIN_STALL} to {MAX_STALL}",
-    ),
-    "outcome": (_outcome, ", ".join(OUTCOMES)),
-    "reason": (partial(_text, limit=MAX_REASON), f"{MAX_REASON} printable characters"),
-    "checkpoint_id": (_job_id, f"1 to {MAX_ID_LENGTH} printable characters"),
-    "checkpoint_signal": (checked_signal, f"one of {', '.join(SIGNALS)}"),
-    "step": (partial(_integer, minimum=0, maximum=MAX_STEP), f"an integer from 0 to {MAX_STEP}"),
-    "loss": (_loss, f"a number, or one of the texts {', '.join(NOT_FINITE)}"),
+TYPES: Mapping[str, Any] = {one.name: one.type for one in fields(JobReport)} | {"at": str}
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("job_id", "name", "reason", "checkpoint_id"), _text),
+    "nodes": _nodes,
+    "at": from_text,
+    "ranks": _ranks,
+    "checkpoint_signal": checked_signal,
+    "loss": float,
 }
-"""How each field is read, and what is allowed."""
+"""How a field is read, besides the check of its type; `at` is text."""
+
+ALLOWED: Mapping[str, str] = {
+    "job_id": f"1 to {MAX_ID_LENGTH} printable characters",
+    "nodes": f"a list of 1 to {MAX_NODES} nodes or host lists",
+    "name": f"{MAX_NAME} printable characters",
+    "at": "an RFC 3339 time with a time zone",
+    "ranks": 'the ranks of nodes, such as {"gpu-1": "0-7"}',
+    "ranks_per_node": f"an integer from 1 to {MAX_RANKS_PER_NODE}",
+    "stall_after_seconds": f"an integer from {MIN_STALL} to {MAX_STALL}",
+    "outcome": ", ".join(OUTCOMES),
+    "reason": f"{MAX_REASON} printable characters",
+    "checkpoint_id": f"1 to {MAX_ID_LENGTH} printable characters",
+    "checkpoint_signal": f"one of {', '.join(SIGNALS)}",
+    "step": f"an integer from 0 to {MAX_STEP}",
+    "loss": f"a number, or one of the texts {', '.join(NOT_FINITE)}",
+    "step_seconds": f"a list of at most {MAX_TIMED_RANKS} numbers of seconds",
+}
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "start": ("job_id", "nodes", "name", "at", "ranks", "ranks_per_node", "stall_after_seconds", "checkpoint_signal"),
     "end": ("job_id", "outcome", "reason", "at"),
-    "heartbeat": ("job_id", "step", "loss"),
+    "heartbeat": ("job_id", "step", "loss", "step_seconds"),
     "checkpoint": ("job_id", "checkpoint_id"),
 }
 """The fields of a report of each change, besides `change`."""

@@ -52,9 +52,9 @@ def offender_document(offender: offenders.Offender) -> Offender:
 
 
 class Finding(Document, frozen=True, kw_only=True):
-    """A node whose error counters rise far faster than those of its peers.
+    """A node whose error counters rise far faster than those of its peers, or a device that is slow in a job.
 
-    `value` and `median` are per hour.
+    `value` and `median` are per hour, or in the unit of `evidence`.
     """
 
     finding_id: str
@@ -63,15 +63,17 @@ class Finding(Document, frozen=True, kw_only=True):
     detector: str
     value: int
     median: int
-    score: Annotated[float, doc("Robust standard deviations above the median.")]
+    score: Annotated[float, doc("Robust standard deviations from the median.")]
     peers: Count
     opened_at: datetime
     ended_at: datetime | None
     mark: Mark | None
     marked_by: str | None
     reason: str
+    rank: Annotated[int | None, doc("The rank of the job for which the others wait, if known.")]
+    evidence: Annotated[str, doc("What differs, with the device.")]
 
 
 def finding_document(finding: findings.Finding) -> Finding:
-    """Return a finding as a document; `score` is in robust standard deviations above the median."""
+    """Return a finding as a document; `score` is in robust standard deviations from the median."""
     return shared(Finding, finding, finding_id=finding.id, score=finding.score / 100)

@@ -112,6 +112,6 @@ def _wire_cluster_steps(app: Installation, tick_node: TickNode) -> ClusterSteps:
         tools=wire_step_runner(app).tools,
         has_callbacks=wire_job_callbacks(app).has_waiting,
         update_coverage=UpdateCoverage(app.append, app.rulebook).update,
-        compare_peers=ComparePeers(app.append, app.rulebook, detectors()).compare,
+        compare_peers=ComparePeers(app.append, app.rulebook, detectors(), detectors("jobs")).compare,
         check_claims=ClaimChecks(wire_step_runner(app).tools).check,
     )

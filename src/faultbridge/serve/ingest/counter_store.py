@@ -1,6 +1,7 @@
 """Counter store: keeps the last counters of each component, for comparison with the next sample.
 
-- Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
+- Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes,
+  but those of each heartbeat, which are rare.
 - Samples equal to the stored ones are written only every two hours, if the agent states when it last sent the values.
 - If a comparison with samples that were read together with the node finds a fault, the samples are read and compared
   again, because another writer may have committed the fault since then.
@@ -20,6 +21,7 @@ from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.normalize.compare import compare
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decode.data.counters import Thresholds, thresholds
+from faultbridge.decode.native import HEARTBEAT
 from faultbridge.model.conditions import component_key
 from faultbridge.model.errors import Conflict
 from faultbridge.model.faults import NODE_COMPONENT, CounterSample, Fault
@@ -205,7 +207,9 @@ def _compare_source(
     if excess:
         faults.append(excess_fault(arrivals[-1], excess))
     at = max((port.at for port in ports.values()), default=now)
-    if before is not None and (at <= before.at or (not faults and at - before.at < SAMPLE_INTERVAL)):
+    is_rare = arrivals[-1].observation.source == HEARTBEAT
+    interval = timedelta() if is_rare else SAMPLE_INTERVAL
+    if before is not None and (at <= before.at or (not faults and at - before.at < interval)):
         after = before
     else:
         digest = None if excess else _digest(ports, records, values)

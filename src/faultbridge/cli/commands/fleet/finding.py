@@ -19,7 +19,7 @@ FindingArgument = Annotated[str, Argument("ID", "Id of the finding.")]
 FINDINGS: Columns = {
     "FINDING": lambda one: one.finding_id,
     "NODE": lambda one: f"{one.cluster}/{one.node}",
-    **fields("DETECTOR", "PER HOUR=value", "MEDIAN", "PEERS"),
+    **fields("DETECTOR", "VALUE", "MEDIAN", "PEERS"),
     "OPENED": lambda one: short_time(one.opened_at),
     "MARK": lambda one: one.mark,
 }
@@ -27,7 +27,7 @@ FINDING: Columns = {
     "Finding": lambda one: one.finding_id,
     "Node": lambda one: f"{one.cluster}/{one.node}",
     "Detector": lambda one: one.detector,
-    "Rise": lambda one: f"{one.value} an hour; the median of {one.peers} peers is {one.median}",
+    "Evidence": lambda one: one.evidence,
     "Opened": lambda one: stated_time(one.opened_at),
     "Ended": lambda one: stated_time(one.ended_at),
     **fields("Mark", "Marked by", "Reason"),
@@ -44,7 +44,7 @@ def list_findings(
     cluster: AnyClusterOption = None,
     ended: Annotated[bool, Option("--all", "Also the findings that ended in the last year.")] = False,
 ) -> None:
-    """List open findings, oldest first: nodes with far more errors or throttling than their group."""
+    """List open findings, oldest first: nodes with far more errors or throttling, and slow devices of jobs."""
     found = session.judgments.list(session.cluster_names(cluster), ended=ended)
     session.show(map(finding_document, found), FINDINGS)
 
@@ -75,5 +75,6 @@ def show_precision(session: StackSession, cluster: AnyClusterOption = None) -> N
     from faultbridge.decode.data.counters import detectors
 
     judgments = session.judgments
-    found = judgments.precision(detectors(), judgments.list(session.cluster_names(cluster), ended=True))
+    known = judgments.list(session.cluster_names(cluster), ended=True)
+    found = judgments.precision((*detectors(), *detectors("jobs")), known)
     session.show(({**to_builtins(one), "precision_percent": one.percent} for one in found), DETECTORS)
