@@ -184,7 +184,7 @@ _READ = frozenset({"fabric-manager-log"})
 RECORD = re.compile(r"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
 # The search for one character is much faster than that for a text, and that for a text than that for a pattern.
 _MARKS = {b":": b"kernel: ", b"[": b"kernel[", b"_": b"_TRANSPORT", b";": b",-;"}
-_MARK_PATTERNS = {b"[": re.compile(rb"\[ {0,6}\d{1,10}\.\d{1,9}\]"), b"Xid": re.compile(RECORD.pattern.encode())}
+_MARK_PATTERNS = {b"[": re.compile(rb"\[ {0,6}\d{1,10}\.\d{1,9}\]"), b"X": re.compile(RECORD.pattern.encode())}
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[Line], hints: Hints) -> Decoded:

@@ -25,6 +25,7 @@ _GZIP = b"\x1f\x8b\x08"
 _UTF_16 = frozenset({b"\xff\xfe", b"\xfe\xff"})
 _PIECE = 1024 * 1024
 _QUOTES = lazy_pattern(rb"^(?:> ?){1,16}", re.MULTILINE)
+_QUOTED_BYTES = 16 * 1024
 _MARKUP = (b"<?xml", b"<!DOCTYPE", b"<nvidia_smi_log")
 _NULS = re.compile(rb"\0+")
 _TEXT_BYTES = bytes(set(range(0x20, 0x100)) | {0x09, 0x0A, 0x0D, 0x1B})
@@ -118,11 +119,11 @@ def _record_of(awslogs: object, limit: int) -> bytes:
 
 
 def _unquoted(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield a body without the marks (`> `) that a mail puts before each quoted line; the first piece decides."""
+    """Yield a body without the marks (`> `) that a mail puts before each quoted line; the first bytes decide."""
     pieces = iter(pieces)
     head = next(pieces, b"")
     pieces = chain([head], pieces)
-    if (head[:1] != b">" and b"\n>" not in head) or head.lstrip().startswith(_MARKUP):
+    if (head[:1] != b">" and b"\n>" not in head[:_QUOTED_BYTES]) or head.lstrip().startswith(_MARKUP):
         return pieces
     from faultbridge.decode.kernel.line_filter import whole_lines
 

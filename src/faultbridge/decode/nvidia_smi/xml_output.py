@@ -12,6 +12,7 @@ v13.
 
 from __future__ import annotations
 
+import re
 from xml.etree.ElementTree import Element, ParseError, XMLParser
 
 from faultbridge.decode.data import table
@@ -30,20 +31,20 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if len(body) > MAX_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of XML; at most {MAX_BYTES} are read")
     # The names of processes are in one of the removed sections: a program could forge a message with its name.
-    body, messages = _without_irrelevant(body), ""
+    body, messages = _without_sections(_SKIPPED, body)[0], ""
     if smi.has_failure(text_of(body)):
         body, messages = _without_messages(body)
     if messages and b"<" not in body:
         return smi.failures(SOURCE, messages)
-    root = read_document(body)
+    # The texts of a GPU are collected only if they can matter, and sections that no check reads are skipped otherwise.
+    searched = any(word in body for word in _WORDS)
+    root = read_document(body, whole=searched)
     gpus = bounded(root.iterfind("gpu"))
     stated_faults = smi.find_failures(SOURCE, messages)
     if not gpus and not stated_faults:
         raise Rejected("no_framing", "the document contains no GPU")
     attached = root.findtext("attached_gpus")
     complete = (not attached or attached.strip() == str(len(gpus))) and not stated_faults
-    # The texts of a GPU are collected only if they can matter, to save time.
-    searched = any(word in body for word in _WORDS)
     outputs = (_gpu_output(gpu, index if complete else None, searched=searched) for index, gpu in enumerate(gpus))
     at = smi.local_time((root.findtext("timestamp") or "").strip())
     return (smi.gpu_snapshot(SOURCE, outputs, at, complete=complete, stated_faults=stated_faults),)
@@ -74,7 +75,7 @@ MAX_DEPTH = 24
 ROOT = "nvidia_smi_log"
 # Element names alone need more bytes: a denser body is an attempt to exhaust memory.
 _MIN_ELEMENT_BYTES, _SMALL = 8, 4096
-# The sections of a GPU with health fields; others are skipped.
+# The sections of a GPU, at any depth, that contain health fields; others are skipped.
 _SECTIONS = frozenset(table("nvidia_smi")["sections"])
 _COUNTS = {
     "retired_pages/multiple_single_bit_retirement/retired_count": "retired_pages/single_bit",
@@ -83,13 +84,14 @@ _COUNTS = {
 _MIG = "mig_devices/mig_device/ecc_error_count/volatile_count/sram_uncorrectable"
 # Line breaks and tabs occur only between elements; removing them avoids a text node for each.
 _BREAKS = b"\t\r\n"
-_IRRELEVANT = tuple(
-    (f"<{section}>".encode(), f"</{section}>".encode()) for section in table("nvidia_smi")["skipped_sections"]
-)
+_SKIPPED = re.compile(rf"<({'|'.join(table('nvidia_smi')['skipped_sections'])})>".encode())
+_UNREAD = re.compile(rf"<(?!(?:{'|'.join((ROOT, 'gpu', *_SECTIONS))})>)(\w++)>\s*+(?=<\w)".encode())
 
 
-def read_document(body: bytes) -> Element:
+def read_document(body: bytes, *, whole: bool = True) -> Element:
     """Return the root of an XML document of nvidia-smi. A DOCTYPE line is accepted but not followed.
+
+    Unless `whole`, the sections without health fields are left out.
 
     Raises `Rejected` if the body is not one complete document, is nested too deeply, or has entity declarations.
     """
@@ -100,7 +102,7 @@ def read_document(body: bytes) -> Element:
         raise Rejected("too_dense", "too many XML elements for the size of the document")
     if b"<" not in body:
         raise Rejected("no_framing", "no XML element")
-    root = _parsed(body)
+    root = _parsed(body if whole else _read_sections(body))
     if root.tag != ROOT:
         raise Rejected("wrong_shape", f"wrong root element: {root.tag[:64]!r}; expected {ROOT!r}")
     _reject_deep(root)
@@ -142,16 +144,21 @@ def _parsed(body: bytes) -> Element:
     return root
 
 
-def _without_irrelevant(body: bytes) -> bytes:
-    """Remove the large sections without health fields, so that the document is parsed faster."""
-    for opening, closing in _IRRELEVANT:
-        kept, start = [], 0
-        while (begins := body.find(opening, start)) >= 0 and (ends := body.find(closing, begins)) >= 0:
-            kept.append(body[start:begins])
-            start = ends + len(closing)
-        if start:
-            body = b"".join((*kept, body[start:]))
-    return body
+def _read_sections(body: bytes) -> bytes:
+    """Return a document without the sections that no check reads, which the parser need not build then."""
+    left, removed = _without_sections(_UNREAD, body)
+    # An element that does not end, or ends elsewhere, is an error that the parser must find.
+    return left if removed.count(b"<") == 2 * removed.count(b"</") else body
+
+
+def _without_sections(opening: re.Pattern[bytes], body: bytes) -> tuple[bytes, bytes]:
+    """Return a document without the sections that start with a pattern, and the content of these sections."""
+    kept, removed, start = [], [], 0
+    while (found := opening.search(body, start)) and (end := body.find(b"</%b>" % found[1], found.end())) >= 0:
+        kept.append(body[start : found.start()])
+        removed.append(body[found.end() : end])
+        start = end + len(found[1]) + 3
+    return b"".join((*kept, body[start:])), b"".join(removed)
 
 
 def _reject_deep(root: Element) -> None:
