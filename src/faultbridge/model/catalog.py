@@ -194,7 +194,10 @@ class Catalog:
         - If no such row exists, and for any other code, the result is the row of the code.
         - If the catalog does not have the code, but the source calls the fault fatal, work is at risk.
         """
-        for suffixes in _row_suffixes(fault.attributes):
+        attributes = fault.attributes
+        # Runs several times for every fault, and few faults have rows of their own.
+        is_specific = attributes and ("unit" in attributes or "findings" in attributes or "recovery_action" in attributes)
+        for suffixes in _row_suffixes(attributes) if is_specific else ():
             rows = [row for suffix in suffixes if (row := self.rows.get(f"{fault.code}:{suffix}")) is not None]
             if rows:
                 return max(rows, key=lambda row: (row.severity.rank, row.action.rank))
@@ -210,7 +213,8 @@ class Catalog:
         row = self.row_of(fault)
         if fault.severity is Severity.FATAL and not self.knows(fault.code):
             fault = replace(fault, severity=row.severity)
-        return fault.classified(row.severity, row.action)
+        is_classified = fault.severity is not None and fault.action is not None
+        return fault if is_classified else fault.classified(row.severity, row.action)
 
 
 def _row_of_mode(mode: Mode) -> Row:

@@ -145,10 +145,15 @@ class Condition(Stored, frozen=True):
     @property
     def as_reported(self) -> Condition:
         """Return the condition with the severity and action that it had before the policy applied."""
-        severity, action = self.reported_severity or self.severity, self.reported_action or self.action
+        severity, action = self.reported
         if (severity, action) == (self.severity, self.action):
             return self
         return replace(self, severity=severity, action=action)
+
+    @property
+    def reported(self) -> tuple[Severity, Action]:
+        """Return the severity and action that the condition had before the policy applied."""
+        return self.reported_severity or self.severity, self.reported_action or self.action
 
     @property
     def active(self) -> bool:

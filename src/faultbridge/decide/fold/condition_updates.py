@@ -64,6 +64,8 @@ def _newest(first: Mapping[str, Reporter], second: Mapping[str, Reporter]) -> di
 
 def _counted(reporters: Mapping[str, Reporter], key: str) -> int:
     """Return the number of observations by the source and the code of a reporter."""
+    if len(reporters) == 1:
+        return reporters[key].count
     report = without_row(key)
     return sum([one.count for other, one in reporters.items() if other == key or without_row(other) == report])
 
@@ -169,10 +171,9 @@ def _limited(fault: Fault, condition: Condition) -> Fault:
 def _rates_as(before: Reporter, after: Reporter) -> bool:
     """Return whether a later report of a reporter changes nothing in the rating of its condition."""
 
-    def rating(one: Reporter) -> tuple[object, ...]:
-        return one.active, one.severity, one.action, one.claimed, one.unspecific_key
-
-    return rating(before) == rating(after)
+    is_rated_as = before.severity == after.severity and before.action == after.action
+    is_same = before.active == after.active and before.claimed == after.claimed
+    return is_rated_as and is_same and before.unspecific_key == after.unspecific_key
 
 
 def _is_overdue(condition: Condition, catalog: Catalog, arrival: Arrival) -> bool:
@@ -274,17 +275,22 @@ def note_code(before: Condition, after: Condition, at: datetime) -> Condition:
 
 def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
     """Return the parts of a condition to record; a count only at a new power of ten."""
-    old, new = before.as_reported, after.as_reported
     parts: tuple[str, ...] = () if after.component == before.component else ("component",)
     if len(str(after.count)) > len(str(before.count)):
         parts += ("count",)
-    if new.severity != old.severity or new.action != old.action:
+    if after.reported != before.reported:
         parts += ("severity",)
-    if after.sources != before.sources or after.claimed != before.claimed:
+    # Runs for each fault: the sources of a condition are compared only if its active reporters changed.
+    is_same = _asserting(before) == _asserting(after)
+    if not is_same and (after.sources != before.sources or after.claimed != before.claimed):
         parts += ("reporters",)
     if after.codes_added != before.codes_added:
         parts += (ADDED_CODE,)
     return parts
+
+
+def _asserting(condition: Condition) -> dict[str, bool | None]:
+    return {key: one.claimed for key, one in condition.reporters.items() if one.active}
 
 
 def digest(fault: Fault) -> str:
@@ -304,8 +310,10 @@ def _report(fault: Fault, arrival: Arrival, before: Reporter | None, unspecific_
     before = before or Reporter(False, arrival.at)
     severity, action = fault.severity, fault.action
     if before.active and bool(before.claimed) is arrival.claimed:
-        severity = max((one for one in (before.severity, severity) if one), key=lambda one: one.rank, default=None)
-        action = max((one for one in (before.action, action) if one), key=lambda one: one.rank, default=None)
+        if before.severity is not None and (severity is None or before.severity.rank > severity.rank):
+            severity = before.severity
+        if before.action is not None and (action is None or before.action.rank > action.rank):
+            action = before.action
     digests = before.digests if before.last_at == arrival.at else ()
     return Reporter(
         True,

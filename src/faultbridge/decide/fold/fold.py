@@ -138,11 +138,11 @@ def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: date
 
 
 def _devices(snapshot: Snapshot) -> Iterable[Component]:
+    if snapshot.devices:
+        return snapshot.devices
     # Most codes of a snapshot are covered on the same components.
-    lists = list(snapshot.covers.values())
-    unique = dict(zip(map(id, lists), lists, strict=True)).values()
-    named = (one for covered in unique for one in covered if one.uuid or one.serial)
-    return snapshot.devices or dict.fromkeys(named)
+    unique = {id(covered): covered for covered in snapshot.covers.values()}.values()
+    return dict.fromkeys([one for covered in unique for one in covered if one.uuid or one.serial])
 
 
 def _change(seen: tuple[Component, ...], instance_id: str | None, arrival: Arrival) -> Change:

@@ -93,10 +93,10 @@ class _Clock:
         self._source = "sent" if sent_at and is_plausible else "received"
 
     def with_time(self, observation: _AnyObservation) -> _AnyObservation:
-        if isinstance(observation, Snapshot):
-            present = tuple(self.with_time(fault) for fault in observation.present)
-            return replace(observation, observed_at=self._instant(observation.observed_at), present=present)
         instant = self._instant(observation.observed_at)
+        if isinstance(observation, Snapshot):
+            present = tuple(map(self.with_time, observation.present))
+            return replace(observation, observed_at=instant, present=present)
         if instant == observation.observed_at:
             return observation
         if isinstance(observation, Fault | Clear):

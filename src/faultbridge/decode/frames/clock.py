@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 
 from faultbridge.decode.data import table
@@ -69,6 +70,8 @@ _RFC_1123 = re.compile(r"(?:\w{3}, )?\d{1,2} \w{3} \d{4} \d\d:\d\d:\d\d (?:GMT|U
 # Ranges of seconds, milliseconds, microseconds and nanoseconds from 1973 to 5138; they do not overlap.
 _UNITS = tuple(pairwise((10**8, 10**11, 10**14, 10**17, 10**20)))
 _FIRST_YEAR = 1970
+REMEMBERED = 512
+"""The number of texts whose time is cached."""
 
 
 def instant(value: object) -> datetime | None:
@@ -86,7 +89,9 @@ def instant(value: object) -> datetime | None:
     return None
 
 
+@lru_cache(REMEMBERED)
 def _from_text(text: str) -> datetime | None:
+    # Cached: the conditions of a node have few different times, and are sent again with the same ones.
     if _RFC_1123.fullmatch(text):
         # email.utils loads sockets and URLs, which a kernel log does not need at a cold start.
         from email.utils import parsedate_to_datetime
