@@ -196,7 +196,9 @@ class Catalog:
         """
         attributes = fault.attributes
         # Runs several times for every fault, and few faults have rows of their own.
-        is_specific = attributes and ("unit" in attributes or "findings" in attributes or "recovery_action" in attributes)
+        is_specific = attributes and (
+            "unit" in attributes or "findings" in attributes or "recovery_action" in attributes
+        )
         for suffixes in _row_suffixes(attributes) if is_specific else ():
             rows = [row for suffix in suffixes if (row := self.rows.get(f"{fault.code}:{suffix}")) is not None]
             if rows:

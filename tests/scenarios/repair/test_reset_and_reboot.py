@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.decode.data import load_catalog, network_faults_ended_by_reboot
+from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.catalog import Catalog, Scope
 from faultbridge.model.enums import NodeStatus, ProviderFailure, RepairAction, Resolution
@@ -20,6 +20,7 @@ from tests.scenarios import world as scenario
 from tests.scenarios.repair.builders import ESCALATED, FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts
 from tests.scenarios.world import World, limits
 from tests.sim.fakes import Call
+from tests.sim.invariants.coverage import network_faults_ended_by_reboot
 
 FAILED = Verification(Verdict.FAILED, ("memory: fail",))
 

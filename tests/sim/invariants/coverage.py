@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import cache
 
-from faultbridge.decode.data import load_catalog, network_faults_ended_by_reboot
+from faultbridge.decode.data import FOLDER, load_catalog
 from faultbridge.model.enums import EntryType
 from tests.sim.fakes.instance_commands import DEFAULT_LEVEL
 from tests.sim.invariants.view import Invariant, SystemView
@@ -17,6 +19,15 @@ BEFORE_REPLACEMENT = frozenset(
     {ONLY_VERIFIED, "reboot", "verification passed after reset_gpu", "verification passed after reboot_node"}
 )
 """The reasons for the end of a fault that ends on the same instance without a report of a source."""
+
+
+@cache
+def network_faults_ended_by_reboot() -> frozenset[str]:
+    """Return the codes of the network faults that a reboot of the node ends.
+
+    For most of these faults, no source reports that the fault is over.
+    """
+    return frozenset(json.loads((FOLDER / "coverage.json").read_bytes())["ended_by_reboot"]["codes"])
 
 
 def _cleared_without_coverage(view: SystemView) -> Iterator[str]:

@@ -170,7 +170,6 @@ def _limited(fault: Fault, condition: Condition) -> Fault:
 
 def _rates_as(before: Reporter, after: Reporter) -> bool:
     """Return whether a later report of a reporter changes nothing in the rating of its condition."""
-
     is_rated_as = before.severity == after.severity and before.action == after.action
     is_same = before.active == after.active and before.claimed == after.claimed
     return is_rated_as and is_same and before.unspecific_key == after.unspecific_key

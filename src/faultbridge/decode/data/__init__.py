@@ -70,15 +70,6 @@ def failure_modes() -> Mapping[str, Mode]:
 
 
 @cache
-def network_faults_ended_by_reboot() -> frozenset[str]:
-    """Return the codes of the network faults that a reboot of the node ends.
-
-    For most of these faults, no source reports that the fault is over.
-    """
-    return frozenset(_read_beside("coverage.json")["ended_by_reboot"]["codes"])
-
-
-@cache
 def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
     """Return the fault codes and families that a passed verification proves fixed, by verifier and level.
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
@@ -48,74 +46,68 @@ _OF_NODE = re.compile(r"UnexpectedAdmissionError|nvidia|nvml|cuda|\bcdi\b|/dev/|
 _ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy", "smi.gpu_lost", "host.gpu_reset_required")
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionReader:
-    """Reads the node conditions that one source writes.
+def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return a health snapshot of each node that has a known condition or a fault, and faults of events.
 
     The source `kubernetes-node` reads the condition types of all sources, and any other source only the types that the
-    mapping lists for it. A condition or event that the mapping does not contain is ignored. With `accepts_unmapped`, it
-    is a fault if it is a warning event, or a true condition whose type does not end in `Ready` or `Healthy`.
+    mapping lists for it. A condition or event that the mapping does not contain is ignored by `kubernetes-node`. For
+    another source, it is a fault if it is a warning event, or a true condition whose type does not end in `Ready` or
+    `Healthy`.
     """
+    mapped = mapping("conditions", hints.mappings)
+    nodes = tuple(node_reports(text_of(body)))
+    if not nodes:
+        raise Rejected("no_framing", "no condition, event or table row of a Kubernetes node")
+    listed = [node for node in nodes if isinstance(node, NodeConditions)]
+    of_checks = tuple(node_observations(listed, source, hints)) if source == NODE_SOURCE else ()
+    current = [one for node in listed if (one := _snapshot(source, node, mapped)) is not None]
+    events = (
+        fault for event in _without_app_failures(nodes) if (fault := _of_event(source, event, mapped)) is not None
+    )
+    return (*(joined((*current, *of_checks)) if of_checks else current), *events)
 
-    source: str
-    accepts_unmapped: bool = False
 
-    def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
-        """Return a health snapshot of each node that has a known condition or a fault, and faults of events."""
-        mapped = mapping("conditions", hints.mappings)
-        document = text_of(body)
-        nodes = tuple(node_reports(document))
-        if not nodes:
-            raise Rejected("no_framing", "no condition, event or table row of a Kubernetes node")
-        listed = [node for node in nodes if isinstance(node, NodeConditions)]
-        of_nvsentinel = node_observations(listed, self.source, hints) if self.source == NODE_SOURCE else ()
-        events = (self._events(node, mapped) for node in _without_app_failures(nodes))
-        current = chain.from_iterable(self._snapshot(node, mapped) for node in listed)
-        of_checks = tuple(of_nvsentinel)
-        return (*(joined((*current, *of_checks)) if of_checks else current), *chain.from_iterable(events))
+def _snapshot(source: str, node: NodeConditions, mapped: Mapping[str, Any]) -> Snapshot | None:
+    covered: list[str] = []
+    present: list[Fault] = []
+    for condition in node.conditions:
+        row = mapped["types"].get(condition.type)
+        if row is None:
+            is_wrong = condition.status == "True" and not condition.type.endswith(("Ready", "Healthy"))
+            code = status_code(condition.message) or "agent.condition" if is_wrong and source != NODE_SOURCE else None
+        elif source == NODE_SOURCE or source in row["sources"]:
+            code = _wrong_code(condition, row, mapped)
+            covered += _covered(condition, row)
+        else:
+            continue
+        present += [_fault(source, code, condition, node)] if code else []
+    if source == NODE_SOURCE:
+        covered += _labels(node, mapped, present)
+    return Snapshot(source, _covers(tuple(covered)), tuple(present), node=node.name) if covered or present else None
 
-    def _snapshot(self, node: NodeConditions, mapped: Mapping[str, Any]) -> Iterator[Observation]:
-        covered: list[str] = []
-        present: list[Fault] = []
-        for condition in node.conditions:
-            row = mapped["types"].get(condition.type)
-            if row is None:
-                present += self._unmapped(condition, node)
-            elif self.source == NODE_SOURCE or self.source in row["sources"]:
-                code = _wrong_code(condition, row, mapped)
-                present += [_fault(self.source, code, condition, node)] if code else []
-                covered += _covered(condition, row)
-        if self.source == NODE_SOURCE:
-            covered += self._labels(node, mapped, present)
-        if covered or present:
-            yield Snapshot(self.source, _covers(tuple(covered)), tuple(present), node=node.name)
 
-    def _unmapped(self, condition: Condition, node: NodeConditions) -> list[Fault]:
-        wrong = (
-            self.accepts_unmapped and condition.status == "True" and not condition.type.endswith(("Ready", "Healthy"))
-        )
-        code = status_code(condition.message) or "agent.condition"
-        return [_fault(self.source, code, condition, node)] if wrong else []
+def _labels(node: NodeConditions, mapped: Mapping[str, Any], present: list[Fault]) -> Iterator[str]:
+    for label, codes in mapped["labels"].items():
+        value = node.labels.get(label)
+        if value not in codes:
+            continue
+        yield from filter(None, codes.values())
+        if codes[value]:
+            condition = Condition(label.rpartition("/")[2], str(value))
+            present.append(_fault(NODE_SOURCE, codes[value], condition, node))
 
-    def _labels(self, node: NodeConditions, mapped: Mapping[str, Any], present: list[Fault]) -> Iterator[str]:
-        for label, codes in mapped["labels"].items():
-            value = node.labels.get(label)
-            if value not in codes:
-                continue
-            yield from filter(None, codes.values())
-            if codes[value]:
-                condition = Condition(label.rpartition("/")[2], str(value))
-                present.append(_fault(self.source, codes[value], condition, node))
 
-    def _events(self, event: NodeEvent, mapped: Mapping[str, Any]) -> Iterator[Observation]:
-        code = _by_reason(event.reason, mapped)
-        if code is None and not (event.warning and self.accepts_unmapped):
-            return
-        condition = Condition("event", "True", event.reason, event.message, event.at)
-        code = code or status_code(event.message) or "agent.notice"
-        fault = _fault(self.source, code, condition, NodeConditions(event.name))
-        gpu = Component(ComponentType.GPU, uuid=event.gpu)
-        yield replace(fault, component=gpu) if event.gpu or event.reason.startswith(_ON_DEVICES) else fault
+def _of_event(source: str, event: NodeEvent, mapped: Mapping[str, Any]) -> Fault | None:
+    code = _by_reason(event.reason, mapped)
+    if code is None:
+        is_wrong = event.warning and source != NODE_SOURCE
+        code = status_code(event.message) or "agent.notice" if is_wrong else None
+    if code is None:
+        return None
+    condition = Condition("event", "True", event.reason, event.message, event.at)
+    fault = _fault(source, code, condition, NodeConditions(event.name))
+    is_of_device = event.gpu or event.reason.startswith(_ON_DEVICES)
+    return replace(fault, component=Component(ComponentType.GPU, uuid=event.gpu)) if is_of_device else fault
 
 
 def _without_app_failures(reports: Iterable[NodeConditions | NodeEvent]) -> Iterator[NodeEvent]:
@@ -213,11 +205,6 @@ def _component(code: str) -> Component:
 _OF_DEVICES = re.compile(
     rb'"taints"|"allocatedResourcesStatus"|UnexpectedAdmissionError|(?:Run|Create)ContainerError|StartError'
 )
-
-
-def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return the observations of the conditions and events that a source writes."""
-    return ConditionReader(source, accepts_unmapped=source != NODE_SOURCE).decode(body, hints)
 
 
 def recognize(source: str, body: bytes) -> bool:
