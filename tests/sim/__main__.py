@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tests.sim.history import STEPS, History, run
+from tests.sim.history import STEPS, History, collect_less, run
 from tests.sim.shrink import shrink
 
 
@@ -41,4 +41,5 @@ def _print(*lines: str) -> None:
 
 
 if __name__ == "__main__":
+    collect_less()
     sys.exit(main())

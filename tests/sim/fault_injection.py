@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from random import Random
+from threading import RLock
+from typing import Any
 
 from faultbridge.model.errors import Conflict, Transient
 from tests.sim.fakes.seam import Call, Seam
@@ -205,7 +207,9 @@ def fault_error(kind: FaultKind, call: Call) -> BaseException:
     return Transient(f"{call.name}: {kind.value}")
 
 
-_UNDISTURBED = nullcontext()
+_UNDISTURBED: AbstractContextManager[Any] = RLock()
+"""The context of a call without a fault; no other thread waits for it. Python enters it faster than a `nullcontext`."""
+
 CallObserver = Callable[[Call], None]
 
 

@@ -258,10 +258,10 @@ class SimulatedSystem:
         """Return the times at which an inventory run retires or escalates a node that has no instance and no case."""
         limits = self.policy.limits
         found = []
-        for state in SystemView(self).nodes:
+        for state in SystemView(self).nodes if self.growing else ():
             since = state.incarnation.gone_since if state.incarnation else None
             waits = state.status is NodeStatus.PROVISIONING and state.live_case is None
-            if self.growing and state.key.cluster == REPAIRED and since is not None and waits:
+            if state.key.cluster == REPAIRED and since is not None and waits:
                 found += [since + limits.update_grace, since + limits.launch_deadline]
         return found
 

@@ -11,9 +11,8 @@ import sys
 import time
 from collections.abc import Iterator
 
-from tests.sim.history import STEPS, build_system, draw_actions, play_on
+from tests.sim.history import STEPS, build_system, collect_less, draw_actions, play_on
 from tests.sim.simulated_ports import SimulatedPorts
-from tests.simulation.parallel import collect_less
 
 
 def digest(seed: int, steps: int = STEPS) -> str:

@@ -20,7 +20,8 @@ from typing import TypeVar
 
 from tests.conftest import ROOT
 from tests.sim.exhaustive import APPROVAL, ORDERED_REPAIR
-from tests.simulation.parallel import collect_less, explore_part, violations_of
+from tests.sim.history import collect_less
+from tests.simulation.parallel import explore_part, violations_of
 from tests.simulation.red_seeds import red_seeds, run_red_seeds
 
 FOLDER = ROOT / "build" / "simulation"

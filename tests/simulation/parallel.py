@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tests.scheduling import IS_XDIST_PROCESS
 from tests.sim.exhaustive import SCENARIOS, Exploration, explore
-from tests.sim.history import run
+from tests.sim.history import collect_less, run
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -31,13 +31,6 @@ def parallel_map(function: Callable[[A], B], items: Iterable[A], chunk: int = 5)
 
 COLLECT_EVERY = 8
 """The garbage of this many seeds, about 10 MB each, is collected at once: a collection takes 5 % of a run's time."""
-
-
-def collect_less() -> None:
-    """Collect garbage of long runs only, and never in modules; this saves a third of a run's time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(2_000_000, 1, 1)
 
 
 def violations_of(seed: int) -> list[str]:

@@ -13,7 +13,7 @@ configuration, and of its work rows, such as queued cases:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -33,16 +33,16 @@ MAX_AGE = timedelta(seconds=5)
 
 
 class _Held(Struct):
-    """What was read of one cluster; `rows` are those of each shard, by the prefix of their sort keys."""
+    """What was read of one cluster, usable `until` a time; `rows` are those of each shard, by their keys' prefix."""
 
     shared: frozenset[Key]
     shards: str
-    read_at: datetime | None = None
+    until: datetime | None = None
     items: dict[Key, Item | None] = field(default_factory=dict)
     rows: dict[str, dict[str, Page]] = field(default_factory=dict)
 
     def forget(self) -> None:
-        self.read_at, self.items = None, {}
+        self.until, self.items = None, {}
         self.rows.clear()
 
 
@@ -75,15 +75,20 @@ class ClusterReads(Struct):
         held = self._held
         if held is None or key not in held.shared:
             return self.table.get(key)
-        return self._items(held, (key,))[key]
+        now = self.clock.now()
+        if held.until is None or now > held.until or key not in held.items:
+            self._read(held, now)
+        return held.items[key]
 
     def get_many(self, wanted: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
         """Return the wanted items that exist; within `once`, the items that it shares are read only once."""
         held, wanted = self._held, tuple(wanted)
         if held is None or not held.shared.issuperset(wanted):
             return self.table.get_many(wanted, consistent=consistent)
-        items = self._items(held, wanted)
-        return {key: item for key in wanted if (item := items[key]) is not None}
+        now = self.clock.now()
+        if held.until is None or now > held.until or not held.items.keys() >= set(wanted):
+            self._read(held, now)
+        return {key: item for key in wanted if (item := held.items[key]) is not None}
 
     def query(
         self,
@@ -123,17 +128,16 @@ class ClusterReads(Struct):
         self._drop(writes)
         self.table.transact(writes, token)
 
-    def _items(self, held: _Held, wanted: tuple[Key, ...] = ()) -> Mapping[Key, Item | None]:
-        """Return the shared items of a cluster, read again if too old or if a write discarded a wanted one."""
-        now, items = self.clock.now(), held.items
-        if held.read_at is None or now - held.read_at > MAX_AGE or not all(map(items.__contains__, wanted)):
-            held.forget()
-            found = self.table.get_many(sorted(held.shared))
-            held.read_at, held.items = now, {key: found.get(key) for key in held.shared}
-        return held.items
+    def _read(self, held: _Held, now: datetime) -> None:
+        """Read the shared items of a cluster, because they are too old, or a write discarded a wanted one."""
+        held.forget()
+        found = self.table.get_many(sorted(held.shared))
+        held.until, held.items = now + MAX_AGE, {key: found.get(key) for key in held.shared}
 
     def _rows(self, held: _Held, pk: str, prefix: str) -> Page:
-        self._items(held)
+        now = self.clock.now()
+        if held.until is None or now > held.until:
+            self._read(held, now)
         pages = held.rows.get(pk)
         if pages is None:
             pages = held.rows[pk] = {"": Page(tuple(query_all(self.table, pk, up_to=WORK_ROWS_END)))}

@@ -52,8 +52,8 @@ class Rulebook(Struct, frozen=True):
     def rules(self, config: ClusterConfig) -> Rules:
         """Return the rules of a cluster; one that names a policy version has no shadow policy."""
         pointer = None if config.policy else self.table.get(keys.CURRENT_POLICY)
-        policy = self._named(config.policy or _version(pointer, "version"))
-        shadow = self._shadow(_version(pointer, "shadow"))
+        policy = self._named(_version(pointer, "version") if pointer else config.policy or None)
+        shadow = self._shadow(_version(pointer, "shadow")) if pointer else None
         return Rules(policy, config, self.catalog(), self.stack_id, self.gpus(), shadow)
 
     def policy(self, config: ClusterConfig) -> Policy:

@@ -11,17 +11,11 @@ from faultbridge.adapters.aws.dynamodb import BODY
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.storage.codec import pack_text
 from faultbridge.model.storage.writes import Item, Key, Packed, Value
-from tests.sim.fakes.stored_values import StoredMapping
 
 MAX_ITEM_BYTES = 400 * 1024
 MAX_TRANSACTION_BYTES = 4 * 1024 * 1024
 BYTES_PER_CHARACTER = 4
 """The most bytes that UTF-8 needs for one character."""
-
-LENGTH_OF_PART = 4
-"""The number of characters that the bound adds for each mapping and for each part of a mapping."""
-
-_SIZED = frozenset({str, Packed})
 
 
 def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
@@ -41,28 +35,9 @@ def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
 def max_bytes(item: Item) -> int:
     """Return an upper bound of an item's size, so that most items need no exact measurement.
 
-    The bound counts four bytes for each character of the item's names and values, and some bytes for each mapping.
-    DynamoDB's format never takes more.
+    UTF-8 has at most four bytes for each character. DynamoDB's format of a value never takes more than its Python text.
     """
-    return BYTES_PER_CHARACTER * (_length_of(item) if isinstance(item, StoredMapping) else _text_length(item))
-
-
-def _text_length(mapping: Item) -> int:
-    length = sum(map(len, mapping))
-    for value in mapping.values():
-        if type(value) in _SIZED:
-            length += len(value)  # type: ignore[arg-type]  # a text or bytes
-        elif isinstance(value, StoredMapping):
-            length += _length_of(value)
-        else:
-            length += LENGTH_OF_PART if value is None else len(repr(value))
-    return length
-
-
-def _length_of(mapping: StoredMapping) -> int:
-    if mapping.length is None:
-        mapping.length = LENGTH_OF_PART * (1 + len(mapping)) + _text_length(mapping)
-    return mapping.length
+    return BYTES_PER_CHARACTER * len(repr(item))
 
 
 def item_bytes(item: Item) -> int:

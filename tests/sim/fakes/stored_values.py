@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from faultbridge.model.storage.writes import Item, Packed, ReadItem, Value
@@ -20,11 +23,12 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 class StoredMapping(ReadItem):
     """A read-only mapping in the fake table, so that readers can share it without a copy.
 
-    `length` caches an upper bound of the number of characters in the mapping. It is None until it is
-    computed.
+    `projections` has the parts of an item that indexes contain, by the name of the index, as far as they were read.
+    `parsed` is the body of an entry, once it was parsed.
     """
 
-    length: int | None = None
+    projections: Mapping[str, StoredMapping] = MappingProxyType({})
+    parsed: dict[str, Any] | None = None
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
@@ -43,6 +47,16 @@ class StoredList(list[Value]):
 
 
 _STORED = _PLAIN | {StoredMapping, StoredList}
+
+
+def body_of(item: Item) -> dict[str, Any]:
+    """Return the parsed body of an entry; readers share that of a stored item, and do not change it."""
+    if isinstance(item, StoredMapping) and item.parsed is not None:
+        return item.parsed
+    found: dict[str, Any] = json.loads(str(item["body"]))
+    if isinstance(item, StoredMapping):
+        item.parsed = found
+    return found
 
 
 def stored_item(item: Item) -> StoredMapping:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from faultbridge.adapters.aws.dynamodb import to_typed_item
 from faultbridge.model.errors import Conflict, Misconfigured
@@ -15,8 +16,10 @@ from faultbridge.record.ports import Clock
 from tests.sim.fakes.clock import ManualClock
 from tests.sim.fakes.item_size import check_sizes
 from tests.sim.fakes.seam import Seam
+from tests.sim.fakes.stored_values import StoredMapping
 from tests.sim.fakes.table_rules import applied, holds
 
+T = TypeVar("T")
 TOKEN_LIFETIME = timedelta(minutes=10)
 MAX_TRANSACTION_WRITES = 100
 
@@ -61,6 +64,28 @@ class TableBackup:
     index_members: Mapping[tuple[str, str], Iterable[Key]]
 
 
+class SortedKeys(dict[str, T]):
+    """The items of one partition by their sort keys, or all partitions by their names.
+
+    `order` has the sorted keys. It is None after a key was added or removed, until the keys are read again.
+    """
+
+    order: list[str] | None = None
+
+    def between(self, prefix: str, after: str | None = None, up_to: str | None = None) -> list[str]:
+        """Return the keys with a prefix, above `after` (exclusive) and up to `up_to` (inclusive), in their order."""
+        if self.order is None:
+            self.order = sorted(self)
+        low, high = 0, len(self.order)
+        if prefix:
+            low, high = bisect_left(self.order, prefix), bisect_left(self.order, prefix + _LAST_CHARACTER)
+        if after is not None:
+            low = max(low, bisect_right(self.order, after))
+        if up_to is not None:
+            high = min(high, bisect_right(self.order, up_to))
+        return self.order[low:high]
+
+
 class FakeTable:
     """Implements `Table` (fake): `index_lag` delays the indexes, `page_size` limits every page of a query.
 
@@ -82,7 +107,7 @@ class FakeTable:
         self.index_lag = index_lag
         self.page_size = page_size
         self.stream: list[StreamRecord] = []
-        self._partitions: dict[str, dict[str, Item]] = {}
+        self._partitions: SortedKeys[SortedKeys[Item]] = SortedKeys()
         self._versions: dict[Key, list[tuple[datetime, Item | None]]] = {}
         self._index_members: dict[tuple[str, str], set[Key]] = {}
         self._tokens: dict[str, tuple[datetime, tuple[Write, ...]]] = {}
@@ -97,7 +122,8 @@ class FakeTable:
         """Return the items that exist at the keys; without `consistent`, their versions of `index_lag` ago."""
         wanted, version = list(dict.fromkeys(keys)), self._at if consistent else self._visible
         with self.seam.around("table", "get_many" if consistent else "get_many_lagging", wanted):
-            return {key: item for key in wanted if (item := version(key)) is not None}
+            stored = wanted if not consistent else [key for key in wanted if key.pk in self._partitions]
+            return {key: item for key in stored if (item := version(key)) is not None}
 
     def query(
         self,
@@ -113,21 +139,25 @@ class FakeTable:
     ) -> Page:
         """Return one page of a partition of the table or of an index, as `ports.Table.query` specifies."""
         with self.seam.around("table", "query", (pk, index)):
-            if pk not in self._partitions if index is None else not self._index_members.get((index.name, pk)):
-                return _EMPTY_PAGE
-            bounded = [
-                row
-                for row in self._rows(pk, index)
-                if (not prefix or row[0][0].startswith(prefix))
-                and (after is None or row[0][0] > after)
-                and (up_to is None or row[0][0] <= up_to)
-            ]
+            bounded: list[tuple[tuple[str, ...], Item]]
+            if index is None:
+                partition = self._partitions.get(pk, _EMPTY_PARTITION)
+                bounded = [((sk,), partition[sk]) for sk in partition.between(prefix, after, up_to)]
+            else:
+                bounded = [
+                    row
+                    for row in self._members(pk, index)
+                    if (not prefix or row[0][0].startswith(prefix))
+                    and (after is None or row[0][0] > after)
+                    and (up_to is None or row[0][0] <= up_to)
+                ]
             if not bounded:
                 return _EMPTY_PAGE
             if start is not None:
                 last = tuple(start.split("\x1f"))
                 bounded = [row for row in bounded if (row[0] < last if newest_first else row[0] > last)]
-            bounded.sort(key=itemgetter(0), reverse=newest_first)
+            if newest_first or index is not None:
+                bounded.sort(key=itemgetter(0), reverse=newest_first)
             return self._page(bounded, limit, index)
 
     def write(self, write: Write) -> None:
@@ -159,15 +189,15 @@ class FakeTable:
 
     def restore(self, backup: TableBackup) -> None:
         """Replace all items by those of a backup. As on AWS, the stream shows none of these changes."""
-        self._partitions = {pk: dict(partition) for pk, partition in backup.partitions.items()}
+        self._partitions = SortedKeys({pk: SortedKeys(items) for pk, items in backup.partitions.items()})
         self._versions = {key: list(versions) for key, versions in backup.versions.items()}
         self._index_members = {name: set(members) for name, members in backup.index_members.items()}
         self._tokens.clear()
 
     def items(self) -> Iterator[Item]:
         """Yield every stored item in the order of the keys, without a copy; callers must not modify items."""
-        for pk in sorted(self._partitions):
-            for sk in sorted(self._partitions[pk]):
+        for pk in self._partitions.between(""):
+            for sk in self._partitions[pk].between(""):
                 yield self._partitions[pk][sk]
 
     def items_at(self, prefix: str, sk: str) -> Iterator[Item]:
@@ -175,12 +205,13 @@ class FakeTable:
 
         The items are not copied; callers must not modify them.
         """
-        for pk in sorted(pk for pk in self._partitions if pk.startswith(prefix)):
+        for pk in self._partitions.between(prefix):
             if (item := self._partitions[pk].get(sk)) is not None:
                 yield item
 
     def _at(self, key: Key) -> Item | None:
-        return self._partitions.get(key.pk, {}).get(key.sk)
+        partition = self._partitions.get(key.pk)
+        return None if partition is None else partition.get(key.sk)
 
     def _was_committed(self, token: str, writes: tuple[Write, ...]) -> bool:
         known = self._tokens.get(token)
@@ -205,7 +236,12 @@ class FakeTable:
     def _store(self, key: Key, old: Item | None, new: Item | None) -> None:
         """Store a changed item, keep its earlier versions for lagging indexes, and add a stream record."""
         now = self.clock.now()
-        partition = self._partitions.setdefault(key.pk, {})
+        partition = self._partitions.get(key.pk)
+        if partition is None:
+            partition = self._partitions[key.pk] = SortedKeys()
+            self._partitions.order = None
+        if old is None or new is None:
+            partition.order = None
         if new is None:
             del partition[key.sk]
         else:
@@ -222,15 +258,13 @@ class FakeTable:
 
     def _visible(self, key: Key) -> Item | None:
         horizon = self.clock.now() - self.index_lag
-        versions = self._versions.get(key, [(_BEGINNING, None)])
+        versions = self._versions.get(key, _NEVER_STORED)
+        if versions[-1][0] <= horizon:
+            return versions[-1][1]
         return next((item for at, item in reversed(versions) if at <= horizon), versions[0][1])
 
-    def _rows(self, pk: str, index: Index | None) -> Iterator[tuple[tuple[str, ...], Item]]:
-        """Yield the items of a partition of the table or of an index, each with the keys that sort it."""
-        if index is None:
-            for sk, item in self._partitions.get(pk, {}).items():
-                yield (sk,), item
-            return
+    def _members(self, pk: str, index: Index) -> Iterator[tuple[tuple[str, ...], Item]]:
+        """Yield the items of a partition of an index, each with the keys that sort it."""
         members = self._index_members.get((index.name, pk), set())
         for key in tuple(members):
             image = self._visible(key)
@@ -250,11 +284,19 @@ class FakeTable:
 
 
 _EMPTY_PAGE = Page((), None)
+_EMPTY_PARTITION: SortedKeys[Item] = SortedKeys()
+_LAST_CHARACTER = chr(0x10FFFF)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
+_NEVER_STORED: list[tuple[datetime, Item | None]] = [(_BEGINNING, None)]
 
 
 def projected(item: Mapping[str, Any], index: Index) -> Item:
-    """Return the part of an item that the index contains."""
+    """Return the part of an item that the index contains; readers of a stored item share it."""
+    if isinstance(item, StoredMapping) and index.name in item.projections:
+        return item.projections[index.name]
     keys = {"pk", "sk", index.pk, index.sk}
     wanted = keys if index.keys_only else keys | PROJECTED
-    return {name: value for name, value in item.items() if name in wanted}
+    found = StoredMapping({name: value for name, value in item.items() if name in wanted})
+    if isinstance(item, StoredMapping):
+        item.projections = {**item.projections, index.name: found}
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -22,6 +21,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome
 from faultbridge.repair.spares.pool import SparePool
 from tests.sim.fakes.item_size import item_bytes, max_bytes
 from tests.sim.fakes.seam import Call
+from tests.sim.fakes.stored_values import body_of
 from tests.sim.fakes.table import StreamRecord
 from tests.sim.invariants.domain_faults import DomainFaultChecks
 from tests.sim.invariants.incidents import IncidentChecks
@@ -221,7 +221,7 @@ class CommitChecks:
 
 def entry_text(item: Item) -> str:
     """Return a summary of an entry for the journal as one line: stream, sequence, type and some fields."""
-    body = json.loads(str(item["body"]))
+    body = body_of(item)
     data = body["data"]
     move = f"{data.get('from')} -> {data.get('to')}" if "to" in data else ""
     step = f"{data['step']} {data['outcome']}" if "step" in data else ""

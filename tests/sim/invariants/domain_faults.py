@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.model.storage.writes import Item
+from tests.sim.fakes.stored_values import body_of
 from tests.sim.invariants.lost_links import LINK_FAULTS, SILENT, FaultyNode, LostLinks, largest_groups
 from tests.sim.invariants.view import Invariant, SystemView
 from tests.sim.journal import Journal
@@ -76,7 +77,7 @@ class DomainFaultChecks:
         if not item["node"]:
             return
         name, kind, now = f"{item['cluster']}/{item['node']}", str(item["type"]), self._journal.clock.now()
-        data = json.loads(str(item["body"]))["data"]
+        data = body_of(item)["data"]
         if kind == "Node Replacement Step" and data["step"] == "verify" and data["new_instance"]:
             self._node_of[data["new_instance"]] = name
         if self._restored:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.values import replace
 from tests.sim.fakes import FakeBus
+from tests.sim.fakes.stored_values import body_of
 from tests.sim.invariants.view import Invariant, SystemView
 from tests.sim.journal import Journal
 
@@ -63,7 +63,7 @@ class IncidentChecks:
         if item["type"] not in {INCIDENT, STEP, CLEARED}:
             return
         cluster, node = str(item["cluster"]), str(item["node"])
-        data = json.loads(str(item["body"]))["data"]
+        data = body_of(item)["data"]
         if item["type"] == INCIDENT:
             known, event = self.last.get(data["incident_id"]), str(item["event_id"])
             opening = known.opening if known else event

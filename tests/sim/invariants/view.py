@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item
+from tests.sim.fakes.stored_values import body_of
 
 if TYPE_CHECKING:
     from tests.sim.simulated_system import SimulatedSystem
@@ -46,7 +46,7 @@ class SystemView:
     @cached_property
     def bodies(self) -> dict[str, list[dict[str, Any]]]:
         """The decoded bodies of the entries by partition key, in the order of the entries."""
-        return {pk: [json.loads(str(item["body"])) for item in entries] for pk, entries in self.streams.items()}
+        return {pk: [body_of(item) for item in entries] for pk, entries in self.streams.items()}
 
     def entries_of(self, state: NodeState) -> list[dict[str, Any]]:
         """Return the decoded bodies of one node's entries, in order."""

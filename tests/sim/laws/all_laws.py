@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.items import stored_value
+from tests.sim.fakes.stored_values import body_of
 from tests.sim.laws import (
     breaker_trials,
     instances,
@@ -73,7 +73,7 @@ class Laws:
             for law in self.all:
                 law.control_changed(new)
         elif sk.startswith(keys.ENTRY) and record.event == "INSERT":
-            body = json.loads(str(new["body"]))
+            body = body_of(new)
             for law in self.all:
                 law.entry_added(body)
 

@@ -45,6 +45,8 @@ class InstanceLaw(Law):
         self._blocked: dict[str, datetime] = {}
         self._launches = 0
         self._earlier: set[str] = set()
+        self._urgent: list[tuple[str, str]] = []
+        self._read = 0
 
     def node_changed(self, state: NodeState) -> None:
         """Follow the instance of a node, and since when it waits."""
@@ -162,7 +164,7 @@ class InstanceLaw(Law):
         swept = self.system.workers.swept_at or self.system.stopped_until
         for name, since in self._waiting.items():
             state, counted = self._states[name], max(since, self.system.stopped_until)
-            if swept - counted <= WAIT_LIMIT or state.live_case is None or self._was_paged(state, since):
+            if swept - counted <= WAIT_LIMIT or state.live_case is None or self._was_paged(state):
                 continue
             if state.live_case.status.value == "queued" and not self._acts():
                 self._waiting[name] = self.now  # it waits for no repair: the mode permits none to start
@@ -177,12 +179,17 @@ class InstanceLaw(Law):
         rows = self.system.ports.table.items_at(*keys.cluster_config(CLUSTER))
         return all(items.read_config(row).mode is Mode.ACT for row in rows)
 
-    def _was_paged(self, state: NodeState, since: datetime) -> bool:
+    def _was_paged(self, state: NodeState) -> bool:
         case = state.live_case
         key = "" if case is None else case.id
-        pages = self.system.ports.pager.sent
-        named = (page for page in pages if page.urgency.value == "urgent" and page.attributes["state"] == "triggered")
-        return any(key in page.key or state.key.node in str(page.bodies) for page in named)
+        sent = self.system.ports.pager.sent
+        self._urgent += [
+            (page.key, str(page.bodies))
+            for page in sent[self._read :]
+            if page.urgency.value == "urgent" and page.attributes["state"] == "triggered"
+        ]
+        self._read = len(sent)
+        return any(key in named or state.key.node in bodies for named, bodies in self._urgent)
 
     def _waiting_holders(self) -> list[str]:
         """Return the nodes that hold all repair slots, if each of them awaits a successor for too long."""

@@ -16,7 +16,7 @@ from hashlib import sha256
 from msgspec import Struct
 
 from faultbridge.model.storage import items
-from faultbridge.model.storage.codec import pack, unpack
+from faultbridge.model.storage.codec import pack
 from faultbridge.model.storage.writes import Absent, Equals, Item, Key, Put
 from faultbridge.model.times import from_milliseconds, from_text, to_milliseconds, to_text
 
@@ -86,7 +86,8 @@ def batch_put(
 
 def read_batch(row: Item) -> dict[str, datetime]:
     """Return the heartbeat times of one batch by node."""
-    return {str(node): from_milliseconds(at) for node, at in unpack(dict[str, int], row["heartbeats"]).items()}
+    times = items.stored_value(dict[str, int], row, "heartbeats")
+    return {str(node): from_milliseconds(at) for node, at in times.items()}
 
 
 def read_snapshots(row: Item) -> dict[str, dict[str, datetime]]:
@@ -95,7 +96,7 @@ def read_snapshots(row: Item) -> dict[str, dict[str, datetime]]:
     The result is empty if the batch contains no such times.
     """
     received = read_batch(row)
-    stored = unpack(dict[str, dict[str, int]], row["snapshots"]) if "snapshots" in row else {}
+    stored = items.stored_value(dict[str, dict[str, int]], row, "snapshots") if "snapshots" in row else {}
     return {
         str(node): {str(key): received[node] - timedelta(milliseconds=before) for key, before in times.items()}
         for node, times in stored.items()
@@ -124,7 +125,7 @@ def last_put(cluster: str, heartbeats: LastHeartbeats, now: datetime) -> Put:
 
 def read_last(row: Item) -> LastHeartbeats:
     """Return the last heartbeats of one shard that a table item stores."""
-    content = unpack(_Content, row["last"])
+    content = items.stored_value(_Content, row, "last")
     last = {node: from_milliseconds(at) for node, at in content.last.items()}
     shard, version = int(str(row["sk"]).removeprefix(LAST)), int(str(row["version"]))
     return LastHeartbeats(shard, from_text(str(row["read_to"])), last, frozenset(content.silent), version)

@@ -6,6 +6,7 @@ Keys of jobs, devices, findings, heartbeats, incidents and listed policies are i
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage.writes import Key
@@ -16,6 +17,8 @@ SPARE = "SPARE#"
 NODE_ROW = "NODE#"
 NO_CLUSTER = "-"
 CLUSTERS = "CLUSTERS"
+REMEMBERED = 256
+"""How many keys of clusters are remembered: a sweep or a batch names those of one cluster a hundred times."""
 LIVE_PAGE, PAGE = "LIVE#", "PAGE#"
 
 
@@ -42,26 +45,31 @@ def entry(partition: str, epoch: int, sequence: int) -> Key:
     return Key(partition, f"{ENTRY}{epoch:04d}#{sequence:012d}")
 
 
+@lru_cache(REMEMBERED)
 def cluster_partition(cluster: str) -> str:
     """Return the partition of the items that belong to a whole cluster."""
     return f"CLUSTER#{cluster}"
 
 
+@lru_cache(REMEMBERED)
 def cluster_state(cluster: str) -> Key:
     """Return the key of the item with a cluster's state: its status and the end of its entry stream."""
     return Key(cluster_partition(cluster), "STATE")
 
 
+@lru_cache(REMEMBERED)
 def cluster_coverage(cluster: str) -> Key:
     """Return the key of the item that states from which nodes of a cluster reports arrive."""
     return Key(cluster_partition(cluster), "COVERAGE")
 
 
+@lru_cache(REMEMBERED)
 def cluster_control(cluster: str) -> Key:
     """Return the key of the item with a cluster's repair slots, breakers and pause."""
     return Key(cluster_partition(cluster), "CONTROL")
 
 
+@lru_cache(REMEMBERED)
 def cluster_config(cluster: str) -> Key:
     """Return the key of a cluster's registration."""
     return Key(cluster_partition(cluster), "CONFIG")
@@ -72,6 +80,7 @@ def cluster_listed(cluster: str) -> Key:
     return Key(CLUSTERS, cluster)
 
 
+@lru_cache(REMEMBERED)
 def shard_partition(cluster: str, shard: int) -> str:
     """Return the partition of one shard of a cluster.
 

@@ -175,7 +175,7 @@ class Work(Enum):
 
     def partition(self, number: int) -> str:
         """Return the name of the index partition with this number, for this kind of work."""
-        return f"{self.value}#{number}"
+        return f"{self._value_}#{number}"
 
     def partitions(self, numbers: Iterable[int] = NUMBERS) -> Iterator[str]:
         """Yield the names of this work's index partitions with these numbers; by default, of all partitions."""
