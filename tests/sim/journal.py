@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from msgspec import Struct
+
 from faultbridge.record.ports import Clock
 
 
@@ -25,8 +27,7 @@ class Kind(StrEnum):
 STORY_KINDS = frozenset({Kind.ACTION, Kind.FAULT, Kind.ENTRY, Kind.CALL, Kind.NOTE})
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One journal line: milliseconds since the start of the run, kind and text."""
 
     at: int

@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(slots=True)
-class Call:
+
+class Call(Struct):
     """One call to a fake: port, operation and argument."""
 
     port: str

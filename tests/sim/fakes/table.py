@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from faultbridge.adapters.aws.dynamodb import to_typed_item
 from faultbridge.model.errors import Conflict, Misconfigured
 from faultbridge.model.storage.writes import INDEXES, Index, Item, Key, Page, Write
@@ -32,8 +34,7 @@ PROJECTED = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class StreamRecord:
+class StreamRecord(Struct, frozen=True):
     """One change of one item; all changes of one transaction have the same `transaction` number."""
 
     event: str
