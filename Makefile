@@ -190,7 +190,7 @@ mutants: setup machines ## change the code in 300 places and list the changes th
 	@$(BIN)/python -m infra.mutants $(if $(SEED),--seed $(SEED)) --count $(or $(COUNT),300) --minutes $(or $(MINUTES),60)
 
 .PHONY: laws
-laws: setup machines ## search for counterexamples of the property tests with new random inputs, ten times as many (SEED=time)
+laws: setup machines ## search for counterexamples of the property tests with new random inputs, twenty times as many (SEED=time)
 	@$(BIN)/pytest -n 2 -m "hypothesis and not (nightly or servers)" --hypothesis-profile=search \
 	  --hypothesis-seed=$(or $(SEED),$(shell date +%s))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -45,8 +46,13 @@ def rooms() -> dict[str, list[Path]]:
     return found
 
 
-def imported(file: Path) -> Iterator[str]:
-    """Yield the rooms that a file imports, also inside functions and for type checks."""
+@cache
+def imported(file: Path) -> frozenset[str]:
+    """Return the rooms that a file imports, also inside functions and for type checks."""
+    return frozenset(_imported(file))
+
+
+def _imported(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_multi_constructor("!", lambda _loader, _tag, _node: None)
 
 
+@cache
 def schema() -> dict[str, Any]:
     """Return the key schema of the table in the template, and that of each index with its projection."""
     text = (INFRA / "template.yaml").read_text(encoding="utf-8")

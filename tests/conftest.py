@@ -25,8 +25,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PRIORITY = Priority()
 
 # The time of an example depends on the host's load, so none is limited. The check of a merge gives one result for one
-# state of the code, so its examples are always the same; `make laws` searches with others, ten times as many.
-settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# state of the code, so its examples are always the same; `make laws` searches with others, twenty times as many.
+settings.register_profile(
+    "same", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile(
     "search", settings.get_profile("same"), derandomize=False, max_examples=1000, database=None, print_blob=True
 )

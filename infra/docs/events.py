@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from faultbridge.model.events.json_schema import EVENT_MODELS, Schema, open_schema
 from faultbridge.model.events.registry import STUB
@@ -56,6 +57,7 @@ def parts() -> str:
     )
 
 
+@cache
 def _schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
     """Return the schema of each event, and all definitions by name."""
     schemas = {name: open_schema(name) for name in EVENT_MODELS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -69,8 +70,9 @@ _KEY: dict[str, Any] = {
 }
 
 
+@cache
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document of the API; the same code always gives the same document."""
+    """Return the OpenAPI document of the API, the same for the same code; callers do not change it."""
     _, schemas = models_json_schema([(one, "validation") for one in models().values()], ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:

@@ -30,13 +30,18 @@ def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[st
 _Loader.add_multi_constructor("!", _intrinsic)
 
 
+def read_template(path: Path) -> dict[str, Any]:
+    """Return a template as plain data."""
+    loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a subclass of SafeLoader
+    if not isinstance(loaded, dict):
+        raise TypeError(f"{path.name} is no mapping")
+    return loaded
+
+
 @cache
 def template() -> dict[str, Any]:
-    """Return the template as plain data."""
-    loaded = yaml.load(TEMPLATE.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a subclass of SafeLoader
-    if not isinstance(loaded, dict):
-        raise TypeError(f"{TEMPLATE.name} is no mapping")
-    return loaded
+    """Return the template of the product; callers do not change it."""
+    return read_template(TEMPLATE)
 
 
 def resources(kind: str) -> dict[str, dict[str, Any]]:

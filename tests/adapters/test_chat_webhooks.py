@@ -22,8 +22,8 @@ from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.values import replace
 from faultbridge.record.ports import FailedEvent, FormattedPage, PageFormat, PageUrgency
 from faultbridge.serve.entrypoints.pager import CHAT_PAGE, pager
+from infra.docs.template import resources
 from tests.adapters.builders import PAGE, FakePagerDuty, settings
-from tests.architecture.project import resources
 from tests.sim.fakes import FakeBus
 from tests.world import World
 

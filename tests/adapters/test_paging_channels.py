@@ -21,9 +21,9 @@ from faultbridge.adapters.paging import (
 )
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.record.ports import FailedEvent
+from infra.docs.template import resources
 from tests.adapters.builders import EVENT, PAGE, FakePagerDuty, settings
 from tests.adapters.stubs import stubbed
-from tests.architecture.project import resources
 from tests.sim.fakes import FakeBus, FakePager, raise_once
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -30,7 +31,7 @@ def _gateway() -> Gateway:
     return gateway
 
 
-schema = schemathesis.openapi.from_dict(openapi_document())
+schema = schemathesis.openapi.from_dict(copy.deepcopy(openapi_document()))
 schema.app = _gateway().wsgi
 
 

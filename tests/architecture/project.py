@@ -1,4 +1,4 @@
-"""Reads the repository as data: its modules, what they import, its template."""
+"""Reads the repository as data: its modules, and what they import."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "faultbridge"
 FUNCTIONS = ROOT / "functions"
-TEMPLATE = ROOT / "infra" / "template.yaml"
 STATE_MACHINES = ROOT / "infra" / "statemachines"
 
 
@@ -117,38 +113,3 @@ def not_in_lambda() -> list[str]:
     line = re.search(r"^NOT_IN_LAMBDA := (.+)$", rules, re.MULTILINE)
     assert line is not None
     return line[1].split()
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads `!Ref x` as {"Ref": "x"} and `!GetAtt a.b` as {"Fn::GetAtt": "a.b"}."""
-
-
-def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    key = suffix if suffix in {"Ref", "Condition"} else f"Fn::{suffix}"
-    if isinstance(node, yaml.ScalarNode):
-        return {key: loader.construct_scalar(node)}
-    if isinstance(node, yaml.SequenceNode):
-        return {key: loader.construct_sequence(node, deep=True)}
-    assert isinstance(node, yaml.MappingNode)
-    return {key: loader.construct_mapping(node, deep=True)}
-
-
-_Loader.add_multi_constructor("!", _intrinsic)
-
-
-def read_template(path: Path) -> dict[str, Any]:
-    """Return a template, with intrinsic functions in their long form."""
-    loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a SafeLoader underneath
-    assert isinstance(loaded, dict)
-    return loaded
-
-
-@cache
-def template() -> dict[str, Any]:
-    """Return the SAM template, with intrinsic functions in their long form."""
-    return read_template(TEMPLATE)
-
-
-def resources(kind: str) -> dict[str, dict[str, Any]]:
-    """Return the template's resources of one type by logical id."""
-    return {name: item for name, item in template()["Resources"].items() if item["Type"] == kind}

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from tests.architecture.project import resources, template
+from infra.docs.template import resources, template
 
 
 def statements(role: str) -> list[dict[str, Any]]:

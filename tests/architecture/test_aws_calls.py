@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from botocore import xform_name
 
 from infra.docs.aws_calls import AwsCall, calls
+from infra.docs.template import resources
 from tests.architecture.iam import is_allowed
-from tests.architecture.project import resources
 from tests.architecture.roles import actions, deployed, statements
 from tests.loops import for_each
 

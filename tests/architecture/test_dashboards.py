@@ -25,8 +25,9 @@ from faultbridge.serve.entrypoints.inventory import inventory
 from faultbridge.serve.entrypoints.pager import pager
 from faultbridge.serve.entrypoints.publish import publish
 from faultbridge.serve.entrypoints.sweep import sweep
+from infra.docs.template import resources
 from tests.architecture.builders import entry
-from tests.architecture.project import ROOT, resources
+from tests.architecture.project import ROOT
 from tests.bench.dynamodb_meter import PRICES
 from tests.pages import CLOSED, ESCALATED, OPENED, case_event, event
 from tests.sim.fakes import START

@@ -23,7 +23,7 @@ from faultbridge.serve.entrypoints.timeline import wire_api
 from faultbridge.serve.wiring.installation import Installation, on_aws
 from faultbridge.serve.wiring.repairing import wire_step_runner
 from faultbridge.serve.wiring.services import wire_rejects
-from tests.architecture.project import resources, template
+from infra.docs.template import resources, template
 
 # Given to every function: defaults, the name and id of the stack, and one variable for tests of the embedded stack.
 EVERYWHERE = {

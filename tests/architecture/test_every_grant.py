@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from infra.docs.template import resources
 from tests.architecture.iam import applies, conditions, is_allowed, listed
-from tests.architecture.project import resources
 from tests.architecture.roles import DEPLOYED, actions, deployed, statements
 from tests.loops import for_each
 

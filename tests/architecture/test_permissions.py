@@ -7,8 +7,9 @@ import re
 import pytest
 from botocore import xform_name
 
+from infra.docs.template import resources
 from tests.architecture.builders import ROW, Grant, documented
-from tests.architecture.project import PACKAGE, ROOT, resources
+from tests.architecture.project import PACKAGE, ROOT
 from tests.architecture.roles import actions, document_size, inline_size, managed_policies, statements
 from tests.loops import for_each
 

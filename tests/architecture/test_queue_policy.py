@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.architecture.project import template
+from infra.docs.template import template
 
 NODE_ROLE = "arn:aws:iam::111122223333:role/gpu-nodes"
 INSTANCE = "arn:aws:ec2:us-west-2:111122223333:instance/i-0123456789abcdef0"

@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.session import get_session
 
-from tests.architecture.project import resources
+from infra.docs.template import resources
 from tests.architecture.roles import actions, managed_policies, statements
 
 REFERENCE: dict[str, list[str]] = json.loads(Path(__file__).with_name("service_authorization.json").read_text())

@@ -13,7 +13,8 @@ from faultbridge.adapters.ec2.commands import DELIVERY_SECONDS
 from faultbridge.adapters.ec2.pair_verifier import MAX_PEERS
 from faultbridge.decide.policyfile.schema import REPLACEMENT_SECONDS, STEP_DEADLINES, LimitsPart
 from faultbridge.decode.verification import DeepChecks, PeerChecks
-from tests.architecture.project import STATE_MACHINES, relative, resources, template
+from infra.docs.template import resources, template
+from tests.architecture.project import STATE_MACHINES, relative
 
 HARD_LIMIT = 20 * 3600
 LAMBDA = {"arn:${Partition}:states:::lambda:invoke", "arn:${Partition}:states:::lambda:invoke.waitForTaskToken"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shutil
@@ -20,7 +19,8 @@ from faultbridge.repair.attempt.progress import LEASE
 from faultbridge.repair.dispatch import MAX_ADMITTING
 from faultbridge.serve.ops.react import MAX_ISOLATING, MAX_RECORDING_IMPACT
 from faultbridge.serve.pager.rules import EVENT_TYPES, RULES, PageRule
-from tests.architecture.project import FUNCTIONS, ROOT, resources, template
+from infra.docs.template import resources, template
+from tests.architecture.project import FUNCTIONS, PACKAGE, ROOT, imports, modules
 from tests.architecture.roles import actions, managed_policies, statements
 from tests.loops import for_each
 from tests.sim.fakes.table import PROJECTED
@@ -106,15 +106,7 @@ REMOVED_BY_3_13 = {
 
 @pytest.mark.slow
 def test_the_source_imports_nothing_that_a_later_runtime_removed() -> None:
-    imported = {
-        name.split(".")[0]
-        for path in (ROOT / "src").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for name in (
-            [alias.name for alias in node.names] if isinstance(node, ast.Import) else
-            [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        )
-    }  # fmt: skip
+    imported = {name.split(".")[0] for path in modules(PACKAGE) for name in imports(path)}
     assert imported & REMOVED_BY_3_13 == set()
 
 
@@ -129,7 +121,7 @@ def interpreter(name: str) -> str | None:
     return None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("runtime", [one for one in RUNTIME["AllowedValues"] if one != RUNTIME["Default"]])
 def test_the_source_compiles_without_warnings_on_every_allowed_runtime(runtime: str) -> None:
     python = interpreter(runtime)

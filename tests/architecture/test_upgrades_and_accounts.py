@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.docs.template import template
 from infra.table_schema import RELEASED, problems, schema
-from tests.architecture.project import ROOT, template
+from tests.architecture.project import ROOT
 
 STACK_RULES = ("Ec2Events", "HealthEvents", "HyperPodEvents", "InventoryEvents")
 

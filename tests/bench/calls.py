@@ -26,7 +26,7 @@ from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.ingest.outcomes import outcome_line
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ops.react import status_causes
-from tests.architecture.project import template
+from infra.docs.template import template
 from tests.bench.dynamodb_meter import Bill, Meter
 from tests.bench.report import Row, report
 from tests.sim.deliveries import REACT_ENTRY_TYPES

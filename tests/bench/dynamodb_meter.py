@@ -16,7 +16,7 @@ from typing import Any
 from faultbridge.adapters.aws.dynamodb import READ_AT_ONCE
 from faultbridge.adapters.aws.messaging import ENTRIES_AT_ONCE
 from faultbridge.model.storage.writes import INDEXES, Index, Item, Key, Page
-from tests.architecture.project import template
+from infra.docs.template import template
 from tests.sim.fakes.item_size import item_bytes
 from tests.sim.fakes.seam import Call
 from tests.sim.fakes.table import PROJECTED, FakeTable, StreamRecord

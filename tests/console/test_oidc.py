@@ -6,6 +6,7 @@ import base64
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -154,6 +155,7 @@ def test_no_route_answers_without_authorization_but_webhooks_that_check_their_ow
     assert token == {"Issuer": "!Ref JwtIssuer", "Audience": ["!Ref JwtAudience"]}
 
 
+@cache
 def template() -> Any:
     class Loader(yaml.SafeLoader):
         pass

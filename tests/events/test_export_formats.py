@@ -16,7 +16,7 @@ from faultbridge.model.events.json_schema import EVENT_MODELS, validator_of
 from faultbridge.model.times import from_text
 from infra.docs.asyncapi import asyncapi_document
 from infra.docs.event_schemas import DRAFT_4, draft_4_event
-from tests.architecture.project import read_template
+from infra.docs.template import read_template
 from tests.events.patterns import envelope
 from tests.events.samples import FILES, ROOT, SCHEMAS, label, name_of
 from tests.loops import for_each

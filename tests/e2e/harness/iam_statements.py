@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tests.architecture.project import template
+from infra.docs.template import template
 from tests.architecture.roles import attached_policies, managed_policies
 from tests.local.stack import PrivateStack
 

@@ -33,8 +33,9 @@ def schema_id(name: str, major: str) -> str:
     return f"urn:faultbridge:event:{name}:{major}"
 
 
+@cache
 def open_schema(name: str) -> Schema:
-    """Return the published schema of an event by its name, such as `node-fault-detected`."""
+    """Return the published schema of an event by its name, such as `node-fault-detected`; callers do not change it."""
     model = EVENT_MODELS[name]
     schema = model.model_json_schema(by_alias=True)
     schema["description"] = _unwrapped(model.__doc__)
