@@ -268,50 +268,33 @@ _FAULT_TYPE = re.compile(r"fault type (\w{1,64})")
 _EVENTS_REPAIR = re.compile(r"Repair action: (\w{1,32})")
 _UNHEALTHY = frozenset({"unhealthy", "degraded"})
 _ANY_COMPONENT = (NODE_COMPONENT, *COMPONENTS.values())
+_Found = tuple[str | None, str, Fault | Snapshot]
 _COVERED = (*CODES_BY_CONDITION.values(), *CODES_BY_ACTION.values(), "agent.node_unhealthy")
-
-
-class NodeHealth(Struct, frozen=True):
-    """The health of one instance, as one HyperPod event reports it."""
-
-    instance_id: str | None
-    status: str
-    at: datetime | None
-    reason: str | None = None
-    repair_action: str | None = None
-    recommendation: str | None = None
-    event_id: str | None = None
 
 
 def _decode_events(body: bytes) -> tuple[Observation, ...]:
     """Return the observations of EventBridge events or of a ListClusterEvents response."""
     framed = False
-    seen: dict[tuple[str | None, ...], NodeHealth | Fault] = {}
+    seen: dict[tuple[str | None, ...], Fault | Snapshot] = {}
     for _, document in objects(text_of(body)):
         records = tuple(_records(document))
         framed = framed or bool(records) or _is_hyperpod_event(document)
-        for item in records:
-            if item is not None:
-                seen.setdefault(_identity(item), item)
+        for event_id, status, item in filter(None, records):
+            seen.setdefault((item.node, event_id, str(item.observed_at), status), item)
     if not framed:
         raise Rejected("no_framing", "no event of SageMaker HyperPod")
-    return tuple(item if isinstance(item, Fault) else _of_health(item) for item in seen.values())
-
-
-def _identity(item: NodeHealth | Fault) -> tuple[str | None, ...]:
-    if isinstance(item, Fault):
-        return (item.node, item.attributes.get("event_id"), str(item.observed_at), item.code)
-    return (item.instance_id, item.event_id, str(item.at), item.status)
+    return tuple(seen.values())
 
 
 def _is_hyperpod_event(document: Mapping[str, Any]) -> bool:
     return str(document.get("detail-type", "")).startswith(PREFIX)
 
 
-def _records(document: Mapping[str, Any]) -> Iterator[NodeHealth | Fault | None]:
+def _records(document: Mapping[str, Any]) -> Iterator[_Found | None]:
     """Yield the node health or repair in each record, or None for a record that has neither.
 
-    Events that Faultbridge itself published in the format of HyperPod (its HyperPod mirror) are skipped.
+    Each comes with the id of its event, and with the status of the node or the code of the repair. Events that
+    Faultbridge itself published in the format of HyperPod (its HyperPod mirror) are skipped.
     """
     detail = members(document.get("detail"))
     if members(detail.get("Faultbridge")).get("mirror"):
@@ -329,81 +312,59 @@ def _records(document: Mapping[str, Any]) -> Iterator[NodeHealth | Fault | None]
         yield from (_record(record, None) for record in listed if {"EventId", "ResourceType"} <= record.keys())
 
 
-def _summary(
-    detail: Mapping[str, Any], summary: object, at: datetime | None, event_id: str | None
-) -> NodeHealth | None:
+def _summary(record: Mapping[str, Any], summary: object, at: datetime | None, event_id: str | None) -> _Found | None:
     health = members(summary)
-    status = text(health.get("HealthStatus"), 64)
+    status, at = text(health.get("HealthStatus"), 64), instant(record.get("EventTime")) or at
     if status is None:
         return None
-    return NodeHealth(
-        instance_id=text(detail.get("InstanceId"), 64),
-        status=status,
-        at=instant(detail.get("EventTime")) or at,
-        reason=text(health.get("HealthStatusReason")),
-        repair_action=text(health.get("RepairAction"), 32),
-        recommendation=text(health.get("Recommendation")),
-        event_id=event_id,
-    )
-
-
-def _record(record: Mapping[str, Any], at: datetime | None) -> NodeHealth | Fault | None:
-    details = members(record.get("EventDetails"))
-    metadata = members(details.get("EventMetadata") or record.get("EventMetadata"))
-    event_id = text(record.get("EventId"), 64)
-    summary = members(metadata.get("Instance")).get("NodeHealthInfo")
-    health = _summary(record, summary, at, event_id)
-    if health is not None:
-        return health
-    description = text(record.get("Description")) or ""
-    if " is unhealthy" not in description:
-        return repair_fault(EVENTS, record, at)
-    announced = _EVENTS_REPAIR.search(description)
-    return NodeHealth(
-        instance_id=text(record.get("InstanceId"), 64),
-        status="Unhealthy",
-        at=instant(record.get("EventTime")) or at,
-        reason=description,
-        repair_action=announced[1] if announced else None,
-        event_id=event_id,
-    )
-
-
-def _of_health(health: NodeHealth) -> Fault | Snapshot:
-    if health.status.lower() not in _UNHEALTHY:
-        covers = dict.fromkeys(_COVERED, _ANY_COMPONENT) if health.status.lower() == "healthy" else {}
-        return Snapshot(EVENTS, covers, (), health.at, node=health.instance_id)
-    fault_type = _FAULT_TYPE.search(health.reason or "")
+    instance_id, reason = text(record.get("InstanceId"), 64), text(health.get("HealthStatusReason"))
+    if status.lower() not in _UNHEALTHY:
+        covers = dict.fromkeys(_COVERED, _ANY_COMPONENT) if status.lower() == "healthy" else {}
+        return event_id, status, Snapshot(EVENTS, covers, (), at, node=instance_id)
+    fault_type = _FAULT_TYPE.search(reason or "")
     condition = fault_type[1] if fault_type else None
-    fault = _fault_of_health(health, condition)
-    # A node that HyperPod does not repair is still unhealthy: only a named repair changes the recommendation.
-    repair_action = health.repair_action if (health.repair_action or "").lower() in CODES_BY_ACTION else None
-    recommendation = recommendation_of(None, repair_action, condition)
+    repair, advice = text(health.get("RepairAction"), 32), text(health.get("Recommendation"))
     attributes = attributes_of(
-        instance_id=health.instance_id,
-        event_id=health.event_id,
+        instance_id=instance_id,
+        event_id=event_id,
         fault_type=condition,
-        health_status=health.status,
-        repair_action=health.repair_action,
-        recommendation=health.recommendation,
+        health_status=status,
+        repair_action=repair,
+        recommendation=advice,
     )
-    return replace(
+    if condition in CODES_BY_CONDITION or "Xid (" in (reason or ""):
+        fault = reported_fault(HealthDetails(reason or "", condition))
+    else:
+        code = CODES_BY_ACTION.get((repair or "").lower(), "agent.node_unhealthy")
+        message = reason or f"HyperPod reports the node as {status.lower()} without a reason."
+        fault = fault_of(EVENTS, code, NODE_COMPONENT, message, reason or advice or "")
+    # A node that HyperPod does not repair is still unhealthy: only a named repair changes the recommendation.
+    verdict = recommendation_of(None, repair if (repair or "").lower() in CODES_BY_ACTION else None, condition)
+    reported = replace(
         fault,
         source=EVENTS,
-        observed_at=health.at,
+        observed_at=at,
         attributes={**fault.attributes, **attributes},
-        severity=recommendation.severity if recommendation else None,
-        action=recommendation.action if recommendation else None,
-        node=health.instance_id,
+        severity=verdict.severity if verdict else None,
+        action=verdict.action if verdict else None,
+        node=instance_id,
     )
+    return event_id, status, reported
 
 
-def _fault_of_health(health: NodeHealth, condition: str | None) -> Fault:
-    if condition in CODES_BY_CONDITION or "Xid (" in (health.reason or ""):
-        return reported_fault(HealthDetails(health.reason or "", condition))
-    code = CODES_BY_ACTION.get((health.repair_action or "").lower(), "agent.node_unhealthy")
-    text = health.reason or f"HyperPod reports the node as {health.status.lower()} without a reason."
-    return fault_of(EVENTS, code, NODE_COMPONENT, text, health.reason or health.recommendation or "")
+def _record(record: Mapping[str, Any], at: datetime | None) -> _Found | None:
+    details, event_id = members(record.get("EventDetails")), text(record.get("EventId"), 64)
+    metadata = members(details.get("EventMetadata") or record.get("EventMetadata"))
+    found = _summary(record, members(metadata.get("Instance")).get("NodeHealthInfo"), at, event_id)
+    if found is not None:
+        return found
+    description = text(record.get("Description")) or ""
+    if " is unhealthy" not in description:
+        repair = repair_fault(EVENTS, record, at)
+        return (event_id, repair.code, repair) if repair is not None else None
+    announced = _EVENTS_REPAIR.search(description)
+    health = {"HealthStatus": "Unhealthy", "HealthStatusReason": description}
+    return _summary(record, health | ({"RepairAction": announced[1]} if announced else {}), at, event_id)
 
 
 # Determines why HyperPod could not start an instance, from events and status messages of nodes.

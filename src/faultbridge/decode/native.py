@@ -60,19 +60,8 @@ def _observation(document: Mapping[str, Any]) -> Fault | Clear:
     count = document.get("count", 1)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_COUNT:
         raise Rejected("wrong_shape", f"wrong count: {str(count)[:32]!r}; allowed are 1 to {MAX_COUNT}")
-    return Fault(
-        NORMALIZED,
-        code,
-        component,
-        summary,
-        observed_at,
-        raw,
-        attributes,
-        Severity(severity) if severity else None,
-        Action(action) if action else None,
-        node,
-        count,
-    )
+    verdict = Severity(severity) if severity else None, Action(action) if action else None
+    return Fault(NORMALIZED, code, component, summary, observed_at, raw, attributes, *verdict, node, count)
 
 
 def _component(value: object) -> Component:

@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from faultbridge.decode.captures import outputs_of
 from faultbridge.decode.frames.decoder import Hints, bounded, evidence, members, text
 from faultbridge.decode.frames.documents import objects, text_of
@@ -37,33 +35,23 @@ _WORKING = re.compile(r"\[(\d{1,4})/(\d{1,4})\]")
 _FAULTY = re.compile(r"([\w!-]{1,32})\[\d{1,4}\](?:\([A-Z]\)){0,3}\(F\)")
 
 
-class Array(Struct, frozen=True):
-    """One software RAID array: its component, and its fault or None.
-
-    `decides` lists the fault codes that the state of the array proves present or absent.
-    """
-
-    component: Component
-    decides: tuple[str, ...]
-    fault: Fault | None
-
-
 def is_mdstat(text: str) -> bool:
     """Return whether a text is probably the content of `/proc/mdstat`, even if it lists no array."""
     return "Personalities :" in text and (_ARRAY.search(text) is not None or "unused devices:" in text)
 
 
-def arrays_of(source: str, text: str) -> Iterator[Array]:
+def arrays_of(source: str, text: str) -> Iterator[tuple[Component, tuple[str, ...], Fault | None]]:
     """Yield each array, with a fault if a disk is missing or failed, or if the array is not active.
 
-    For an array that was not started, the state of its disks is unknown.
+    The codes before the fault are those that the state of the array proves present or absent. For an array that was
+    not started, the state of its disks is unknown.
     """
     for array in _ARRAY.finditer(text) if "Personalities :" in text else ():
         faulty, working = _FAULTY.findall(array["rest"]), _WORKING.search(array["blocks"] or "")
         lacks = working is not None and int(working[2]) < int(working[1])
         disk = Component(ComponentType.DISK, name=array["name"])
         if not faulty and not lacks and array["state"] == "active":
-            yield Array(disk, (FAILED, INACTIVE), None)
+            yield disk, (FAILED, INACTIVE), None
             continue
         shown = f"{array['name']} is {array['state']}"
         shown += f" with {working[2]} of {working[1]} disks" if working else ""
@@ -72,7 +60,7 @@ def arrays_of(source: str, text: str) -> Iterator[Array]:
         is_unstarted = array["state"] == "inactive"
         code = INACTIVE if is_unstarted else FAILED
         fault = Fault(source, code, disk, f"{shown}.", None, evidence(array[0]), details)
-        yield Array(disk, (INACTIVE,) if is_unstarted else (FAILED, INACTIVE), fault)
+        yield disk, (INACTIVE,) if is_unstarted else (FAILED, INACTIVE), fault
 
 
 SOURCE = "disk-health"
@@ -98,12 +86,12 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     known = [(name, fields) for name, fields in disks if fields]
     covered = tuple(dict.fromkeys(Component(ComponentType.DISK, name=name) for name, _ in known))
     covers = dict.fromkeys((FAILING, WORN), covered) if covered else {}
-    for array in arrays:
-        for code in array.decides:
-            covers[code] = (*covers.get(code, ()), array.component)
+    for array, decided, _ in arrays:
+        for code in decided:
+            covers[code] = (*covers.get(code, ()), array)
     # Several disks can have one name, or none: a fault of any of them counts.
     present = {(one.code, one.component): one for name, fields in known for one in _faults(name, fields)}
-    faults = (*present.values(), *(array.fault for array in arrays if array.fault is not None))
+    faults = (*present.values(), *(fault for *_, fault in arrays if fault is not None))
     return (Snapshot(SOURCE, covers, faults),)
 
 
