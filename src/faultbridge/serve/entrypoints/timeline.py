@@ -122,7 +122,9 @@ def _call_route(route: Route, of: HttpRequest, path: Mapping[str, str], installa
     if route.is_write:
         caller.check_operator(path.get("cluster"))
     query, key = read_query(of.raw_query_string), checked_key(of.lower_headers.get(IDEMPOTENCY_KEY.lower()))
-    return route.handler(wire_api(installation), Request(path, query, of.text(), caller, key))
+    request = Request(path, query, of.text(), caller, key)
+    request.check_parameters(*(one.name for one in route.parameters))
+    return route.handler(wire_api(installation), request)
 
 
 def _error_response(error: FaultbridgeError) -> Response[str]:
