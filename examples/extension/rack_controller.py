@@ -17,7 +17,7 @@ from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.record.ports import (
     CallResult,
     Capacity,

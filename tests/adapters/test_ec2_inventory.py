@@ -12,8 +12,7 @@ from faultbridge.adapters.ec2.instances import domains_by_instance, impaired_ins
 from faultbridge.adapters.ec2.inventory import Ec2Inventory
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.errors import Rejected, Transient
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import narrowest
+from faultbridge.model.nodes import Instance, narrowest
 from faultbridge.record.ports.inventory import OPT_OUT_TAG, GroupMember
 from faultbridge.repair.registry.registration import NewNode
 from tests.adapters.stubs import ENVIRONMENT, stubbed

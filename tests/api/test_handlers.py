@@ -18,8 +18,7 @@ from faultbridge.serve.api import handlers
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
-from faultbridge.serve.wiring.repairing import wire_cluster_status
-from faultbridge.serve.wiring.services import wire_registration
+from faultbridge.serve.wiring.services import wire_cluster_status, wire_registration
 from infra.docs.api_models import models
 from tests.api.builders import ANSWER, case_of, waiting
 from tests.api.gateway import Gateway, Response

@@ -7,8 +7,7 @@ import pytest
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.nodes import NodeKey
 from faultbridge.serve.entrypoints.ingest import wire_ingest
-from faultbridge.serve.wiring.job_tracking import wire_job_impact, wire_jobs
-from faultbridge.serve.wiring.services import wire_registration
+from faultbridge.serve.wiring.services import wire_job_impact, wire_jobs, wire_registration
 from infra.docs.api_models import models
 from tests.api.gateway import Gateway
 from tests.world import World

@@ -21,8 +21,7 @@ from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.entrypoints.timeline import wire_api
 from faultbridge.serve.wiring.installation import Installation, on_aws
-from faultbridge.serve.wiring.repairing import wire_step_runner
-from faultbridge.serve.wiring.services import wire_rejects
+from faultbridge.serve.wiring.services import wire_rejects, wire_step_runner
 from infra.docs.template import resources, template
 
 # Given to every function: defaults, the name and id of the stack, and one variable for tests of the embedded stack.

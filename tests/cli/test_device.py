@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.builders import KEY

@@ -8,8 +8,7 @@ import pytest
 
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.sweep import wire_send_canary
-from faultbridge.serve.wiring.repairing import wire_case_orders
-from faultbridge.serve.wiring.services import wire_retirement
+from faultbridge.serve.wiring.services import wire_case_orders, wire_retirement
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.cli.orders import case_for_approval

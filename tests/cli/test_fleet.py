@@ -9,8 +9,7 @@ import pytest
 
 from faultbridge.cli.commands.embedded.fleet import NO_PROVIDER, add_fleet
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import NodeKey
+from faultbridge.model.nodes import Instance, NodeKey
 from faultbridge.model.values import replace
 from faultbridge.repair.registry.views import Views
 from faultbridge.serve.entrypoints.inventory import wire_inventory

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.model.times import to_text
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from faultbridge.serve.entrypoints.ingest import wire_ingest

@@ -19,7 +19,7 @@ from faultbridge.model.storage.writes import Put
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.pager import wire_pages
-from faultbridge.serve.wiring.repairing import wire_case_orders, wire_cluster_status, wire_controls, wire_dispatch
+from faultbridge.serve.wiring.services import wire_case_orders, wire_cluster_status, wire_controls, wire_dispatch
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.cli.orders import case_for_approval

@@ -12,7 +12,7 @@ from faultbridge.model.enums import Actor
 from faultbridge.model.values import replace
 from faultbridge.repair.controls import ControlChange, breaker_draft
 from faultbridge.serve.entrypoints.react import wire_react
-from faultbridge.serve.wiring.repairing import wire_controls
+from faultbridge.serve.wiring.services import wire_controls
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.orders import APPROVAL_POLICY, case_for_approval

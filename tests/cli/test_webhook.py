@@ -7,7 +7,7 @@ import json
 import pytest
 
 from faultbridge.cli.stack.session import Session
-from faultbridge.serve.gateway.senders import senders_of
+from faultbridge.serve.gateway.webhooks import senders_of
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.gateway.requests import IntakeClient

@@ -15,7 +15,7 @@ from faultbridge.model.storage import keys
 from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
-from faultbridge.serve.wiring.job_tracking import wire_jobs
+from faultbridge.serve.wiring.services import wire_jobs
 from tests.agent.fakes import FakeTransport, ManualClock
 from tests.builders import KEY
 from tests.collector.builders import pod

@@ -12,8 +12,7 @@ from urllib.parse import urlencode
 
 from faultbridge.serve.entrypoints.console import answer
 from faultbridge.serve.entrypoints.ingest import wire_ingest
-from faultbridge.serve.wiring.repairing import wire_cluster_status
-from faultbridge.serve.wiring.services import wire_facts
+from faultbridge.serve.wiring.services import wire_cluster_status, wire_facts
 from tests.api.gateway import ADMIN, event
 from tests.world import World
 

@@ -12,9 +12,7 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.record.timeline import TimelineQuery
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.console.orders import FORMS
-from faultbridge.serve.wiring.job_tracking import wire_jobs
-from faultbridge.serve.wiring.repairing import wire_node_orders
-from faultbridge.serve.wiring.services import wire_facts
+from faultbridge.serve.wiring.services import wire_facts, wire_jobs, wire_node_orders
 from tests.api.builders import waiting
 from tests.api.gateway import Gateway
 from tests.console.sites import HOSTILE, Site

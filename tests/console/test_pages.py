@@ -23,9 +23,14 @@ from faultbridge.serve.console.html import Links, linked_ids
 from faultbridge.serve.console.pages import MAX_CASE_FILE, POLICY, Pages
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.react import wire_react
-from faultbridge.serve.wiring.job_tracking import wire_jobs
-from faultbridge.serve.wiring.repairing import wire_cluster_status, wire_orders
-from faultbridge.serve.wiring.services import wire_facts, wire_registration, wire_retirement
+from faultbridge.serve.wiring.services import (
+    wire_cluster_status,
+    wire_facts,
+    wire_jobs,
+    wire_orders,
+    wire_registration,
+    wire_retirement,
+)
 from tests.console.sites import HOSTILE, Site
 
 C = "/clusters/train-a"

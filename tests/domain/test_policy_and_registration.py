@@ -14,7 +14,7 @@ from faultbridge.model.conditions import Condition
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.model.policy import Limits, Match, Policy, Rule
 from faultbridge.model.values import replace
 from tests.builders import CATALOG, NOON, after, arrival, fault, node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.model.cluster.ranks import gpu_like, gpu_of, node_of_rank, rank_text, ranks_in_order, ranks_of
+from faultbridge.model.cluster.jobs import gpu_like, gpu_of, node_of_rank, rank_text, ranks_in_order, ranks_of
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component
 

@@ -21,7 +21,7 @@ from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.times import from_text
 from faultbridge.record.queries import queued_cases, unhealthy_nodes
 from faultbridge.serve.ingest.send import RawInput
-from faultbridge.serve.wiring.repairing import wire_controls
+from faultbridge.serve.wiring.services import wire_controls
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy, register_large_cluster

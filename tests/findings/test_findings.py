@@ -23,7 +23,7 @@ from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.mappings import MappingStore
-from faultbridge.serve.wiring.repairing import wire_node_orders
+from faultbridge.serve.wiring.services import wire_node_orders
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
 from tests.findings.builders import BAD, GRAY, NODES, USUAL, Fleet

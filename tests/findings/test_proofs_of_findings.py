@@ -24,8 +24,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.entrypoints.sweep import wire_sweep
-from faultbridge.serve.wiring.repairing import wire_node_orders
-from faultbridge.serve.wiring.services import wire_registration
+from faultbridge.serve.wiring.services import wire_node_orders, wire_registration
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
 from tests.findings.builders import BAD, NODES, Fleet

@@ -16,7 +16,7 @@ from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.times import to_text
 from faultbridge.serve.entrypoints import timeline
 from faultbridge.serve.gateway.on_call import OnCall, SlackAnswer, read_document
-from faultbridge.serve.wiring.repairing import wire_orders
+from faultbridge.serve.wiring.services import wire_orders
 from tests.api.builders import ANSWER, C, waiting
 from tests.api.gateway import Gateway
 

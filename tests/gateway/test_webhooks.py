@@ -16,8 +16,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.entrypoints.intake import intake
-from faultbridge.serve.gateway.senders import senders_of
-from faultbridge.serve.gateway.webhooks import MAX_BYTES, SENDERS_TTL, body_content, sign
+from faultbridge.serve.gateway.webhooks import MAX_BYTES, SENDERS_TTL, body_content, senders_of, sign
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.gateway.requests import ALERT, NEXT_SECRET, SECRET, IntakeClient, signed_headers

@@ -21,8 +21,7 @@ from faultbridge.repair.jobs.reports import WAIT_FOR_START, read_report
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.record_reader import Delivery
-from faultbridge.serve.wiring.job_tracking import wire_jobs
-from faultbridge.serve.wiring.services import wire_registration
+from faultbridge.serve.wiring.services import wire_jobs, wire_registration
 from tests.architecture.project import ROOT
 from tests.world import World
 

@@ -10,7 +10,7 @@ import pytest
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.model.storage.wire.message import Message, encode_message, join_records
-from faultbridge.serve.ingest.redrive import Redrive
+from faultbridge.serve.ingest.send import Redrive
 from tests.sim.fakes import FakeQueue, ManualClock, raise_once
 
 

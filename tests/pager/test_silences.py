@@ -22,8 +22,7 @@ from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.pager.deliver import buttons_of
 from faultbridge.serve.pager.page import Location
-from faultbridge.serve.wiring.repairing import wire_case_orders, wire_controls, wire_node_orders
-from faultbridge.serve.wiring.services import wire_registration
+from faultbridge.serve.wiring.services import wire_case_orders, wire_controls, wire_node_orders, wire_registration
 from tests.builders import NOON, case
 from tests.sim.fakes import FakePager
 from tests.world import World

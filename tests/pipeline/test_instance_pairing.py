@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from faultbridge.decide.instance_pairing import FOLLOW_STEP, VacantNode, may_change_instance, pair, waits_for_provider
 from faultbridge.model.cases import Attempt, Case, Phase
 from faultbridge.model.enums import CaseStatus, NodeStatus
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.model.values import replace
 from tests.builders import ESCALATED, NOON, node
 

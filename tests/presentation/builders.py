@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.model.cluster.ranks import ranks_in_order
+from faultbridge.model.cluster.jobs import ranks_in_order
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import Rule

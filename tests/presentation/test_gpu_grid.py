@@ -7,7 +7,7 @@ from datetime import timedelta
 from faultbridge.model.event_data import Component
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.values import replace
-from faultbridge.serve.presentation.gpu_grid import Counters, GpuRow, gpu_row
+from faultbridge.serve.presentation.grid import Counters, GpuRow, gpu_row
 from faultbridge.serve.presentation.tones import Tone
 from tests.presentation.histories import facts_of, replaced
 from tests.scenarios.world import CLUSTER, World

@@ -20,9 +20,8 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.presentation.cluster_page import ClusterPage, cluster_page
 from faultbridge.serve.presentation.fleet_page import FleetFacts, fleet_page
 from faultbridge.serve.presentation.grid import GridNode, gpu_share, node_groups
-from faultbridge.serve.presentation.history import Span
+from faultbridge.serve.presentation.history import MAX_ROWS, Span, node_timeline
 from faultbridge.serve.presentation.node_page import node_page
-from faultbridge.serve.presentation.node_timeline import MAX_ROWS, node_timeline
 from faultbridge.serve.presentation.tones import Tone
 from tests.builders import NOON
 from tests.presentation.histories import facts_of, replaced

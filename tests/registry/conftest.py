@@ -7,8 +7,7 @@ import pytest
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-from faultbridge.serve.wiring.repairing import wire_cluster_status
-from faultbridge.serve.wiring.services import wire_registration, wire_retirement
+from faultbridge.serve.wiring.services import wire_cluster_status, wire_registration, wire_retirement
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeNodeListing
 from tests.sim.fakes import FakeInventory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 
 
 class FakeNodeListing:

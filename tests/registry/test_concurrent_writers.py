@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model.errors import Rejected
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import Alias, AliasRow
+from faultbridge.model.nodes import Alias, AliasRow, Instance
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Key, Put
 from faultbridge.repair.case_orders import OperatorOrder

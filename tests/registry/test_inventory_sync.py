@@ -11,7 +11,7 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import ClusterState
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import FaultbridgeError, IllegalTransition, Misconfigured, Rejected, Transient
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
@@ -23,8 +23,7 @@ from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.roster import new_metadata
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ops.erase import Erase
-from faultbridge.serve.wiring.repairing import wire_node_orders
-from faultbridge.serve.wiring.services import wire_registration, wire_rejects, wire_retirement
+from faultbridge.serve.wiring.services import wire_node_orders, wire_registration, wire_rejects, wire_retirement
 from tests.builders import KEY, NOON
 from tests.registry.world import instance, node_of, replace_externally, terminate
 from tests.sim.fakes import raise_once

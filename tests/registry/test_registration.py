@@ -10,8 +10,7 @@ import pytest
 from faultbridge.model.cluster.config import MAX_SHARDS, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Conflict, Rejected
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import NodeKey
+from faultbridge.model.nodes import Instance, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Key, Update
 from faultbridge.record.append import Append, Stack

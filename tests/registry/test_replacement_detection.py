@@ -9,14 +9,13 @@ import pytest
 from faultbridge.decide.answers import node_answer
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import CaseStatus, NodeStatus
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
-from faultbridge.serve.wiring.repairing import wire_node_orders
-from faultbridge.serve.wiring.services import wire_registration, wire_retirement
+from faultbridge.serve.wiring.services import wire_node_orders, wire_registration, wire_retirement
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
 from tests.world import GROUP, XID_79

@@ -11,8 +11,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decide.normalize.trust import EVENT_BUS
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import NodeState
+from faultbridge.model.nodes import Instance, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import wire_ingest

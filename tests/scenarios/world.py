@@ -33,8 +33,7 @@ from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ops.react import status_causes
 from faultbridge.serve.ops.sweep import SweepResult
 from faultbridge.serve.wiring.installation import Installation, Timing
-from faultbridge.serve.wiring.job_tracking import wire_job_callbacks
-from faultbridge.serve.wiring.repairing import (
+from faultbridge.serve.wiring.services import (
     wire_breakers,
     wire_case_orders,
     wire_cluster_status,
@@ -43,6 +42,7 @@ from faultbridge.serve.wiring.repairing import (
     wire_dispatch,
     wire_incident_changes,
     wire_isolate,
+    wire_job_callbacks,
     wire_node_orders,
     wire_step_runner,
 )

@@ -18,8 +18,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.serve.pager.open_pages import OpenPages
 from faultbridge.serve.wiring.installation import Installation
-from faultbridge.serve.wiring.repairing import wire_controls, wire_node_orders
-from faultbridge.serve.wiring.services import wire_retirement
+from faultbridge.serve.wiring.services import wire_controls, wire_node_orders, wire_retirement
 from tests.sim.invariants.cases import is_settled
 from tests.sim.invariants.repairs import unused_launches
 from tests.sim.invariants.view import SystemView

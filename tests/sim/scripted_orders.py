@@ -10,8 +10,7 @@ from faultbridge.model.errors import IllegalTransition, Rejected
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.wiring.installation import Installation
-from faultbridge.serve.wiring.repairing import wire_case_orders, wire_controls, wire_node_orders
-from faultbridge.serve.wiring.services import wire_retirement
+from faultbridge.serve.wiring.services import wire_case_orders, wire_controls, wire_node_orders, wire_retirement
 from tests.sim.invariants.view import SystemView
 from tests.sim.journal import Kind
 from tests.sim.simulated_system import REPAIRED, SimulatedSystem

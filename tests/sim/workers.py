@@ -26,7 +26,7 @@ from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ingest.send import RawInput, Send
 from faultbridge.serve.ops.react import status_causes
 from faultbridge.serve.wiring.installation import Installation, Timing
-from faultbridge.serve.wiring.repairing import wire_step_runner
+from faultbridge.serve.wiring.services import wire_step_runner
 from tests.sim.fakes.messaging import FakeQueue, QueuedMessage
 from tests.sim.fault_injection import Crash, FaultInjector
 from tests.sim.journal import Journal

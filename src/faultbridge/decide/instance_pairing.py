@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from faultbridge.model.enums import CaseStatus, NodeStatus
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import NodeState
+from faultbridge.model.nodes import Instance, NodeState
 
 _UNKNOWN_LAUNCH = datetime.min.replace(tzinfo=UTC)
 FOLLOW_STEP = "follow"

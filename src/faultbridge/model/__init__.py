@@ -15,10 +15,9 @@ Reading order:
 - `entries`: timeline entries, and what one decision changes.
 - `causation`: which entry or record caused each entry.
 - `offenders`: whether a card, such as a GPU, or its slot is the cause of repeated faults.
-- `records`, `instances`: raw records with their outcomes, and the instances that back nodes.
+- `records`: raw records with their outcomes.
 - `findings`: signs of gray failures, and the precision of their detectors.
 - `names`, `times`, `safe_text`: validation of names, timestamps as text, and display of text from records.
-- `copies`: creates and copies frozen values quickly.
 
 Nothing here reads a clock, a file or a network. Tests: tests/domain.
 """

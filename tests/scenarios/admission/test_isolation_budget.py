@@ -26,7 +26,7 @@ from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import prepare_isolations
 from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import NodeOrders
-from faultbridge.serve.wiring.repairing import wire_cluster_status
+from faultbridge.serve.wiring.services import wire_cluster_status
 from tests.builders import CATALOG
 from tests.races import run_before_write, writes_to
 from tests.scenarios.incidents.pages_of_incidents import pages

@@ -14,7 +14,7 @@ from faultbridge.model.times import to_text
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
-from faultbridge.serve.wiring.repairing import wire_controls, wire_incident_orders
+from faultbridge.serve.wiring.services import wire_controls, wire_incident_orders
 from tests.builders import KEY
 from tests.ingest.heartbeat_monitor import record_canary
 from tests.world import World

@@ -16,8 +16,14 @@ from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.wiring.installation import Installation
-from faultbridge.serve.wiring.repairing import wire_case_orders, wire_controls, wire_node_orders
-from faultbridge.serve.wiring.services import wire_registration, wire_rejects, wire_retirement
+from faultbridge.serve.wiring.services import (
+    wire_case_orders,
+    wire_controls,
+    wire_node_orders,
+    wire_registration,
+    wire_rejects,
+    wire_retirement,
+)
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import Actions, pick
 from tests.sim.fault_injection import Crash

@@ -8,7 +8,7 @@ from datetime import datetime
 from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate
 from faultbridge.model.cluster.state import GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
 from faultbridge.model.errors import Rejected
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.record.ports.inventory import GroupMember
 from tests.sim.fakes.fleet import INSTANCE_TYPE, FakeFleet, host_name
 from tests.sim.fakes.seam import Seam

@@ -18,8 +18,8 @@ from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.model.enums import DomainKind
 from faultbridge.model.errors import Rejected
-from faultbridge.model.instances import Instance
 from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import Instance
 from faultbridge.record.ports.inventory import OPT_OUT_TAG, GroupMember
 
 # SQS reports the role id of the sender of a message, but EC2 names only the instance profile of an instance. The role

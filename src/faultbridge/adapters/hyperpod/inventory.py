@@ -26,7 +26,7 @@ from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate
 from faultbridge.model.cluster.state import GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
 from faultbridge.model.enums import ConditionKind, DomainKind
 from faultbridge.model.errors import Misconfigured, Rejected
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.record.ports.inventory import GroupMember
 
 # The text of a condition is SageMaker's message about the node (status `Failure`) or the cluster. SageMaker gives no

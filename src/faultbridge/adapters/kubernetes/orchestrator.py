@@ -14,8 +14,7 @@ from faultbridge.adapters.call_results import errors_become_results
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import DomainKind, ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import NETWORK_LAYERS
+from faultbridge.model.nodes import NETWORK_LAYERS, Instance
 from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode
 
 if TYPE_CHECKING:

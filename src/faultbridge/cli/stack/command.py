@@ -61,7 +61,7 @@ def _findings(session: Session, cluster: str | None) -> Iterable[str]:
 
 
 def _jobs(session: Session, cluster: str | None) -> Iterable[str]:
-    from faultbridge.serve.wiring.job_tracking import wire_jobs
+    from faultbridge.serve.wiring.services import wire_jobs
 
     jobs = wire_jobs(session.application)
     return (one.id for name in session.cluster_names(cluster) for one in jobs.rows(name))
@@ -76,7 +76,7 @@ def _policies(session: Session, _cluster: str | None) -> Iterable[str]:
 
 
 def _senders(session: Session, _cluster: str | None) -> Iterable[str]:
-    from faultbridge.serve.gateway.senders import senders_of
+    from faultbridge.serve.gateway.webhooks import senders_of
 
     return senders_of(session.webhook_senders())
 

@@ -16,7 +16,7 @@ from faultbridge.explain.verdict.doubts import Hypothesis
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.situation import NamedRank, Situation, TimeLine, in_time, symptom_of
 from faultbridge.explain.verdict.verdict import Verdict, decide
-from faultbridge.model.cluster.ranks import gpu_like, gpu_of
+from faultbridge.model.cluster.jobs import gpu_like, gpu_of
 from faultbridge.model.enums import Outlook
 from faultbridge.model.faults import Component
 from faultbridge.model.times import to_text

@@ -7,7 +7,7 @@ Reading order:
 - `state`: the recorded status of a cluster, its repair slots and its repair queue. What a provider reports about the
   whole cluster and its groups. Circuit breakers that stop repairs when too many nodes fail at once.
 - `incidents`: one shared cause behind the faults of many nodes.
-- `jobs`, `ranks`: training jobs, their steps and losses, and the ranks of their nodes.
+- `jobs`: training jobs, their steps and losses, and the ranks of their nodes.
 - `state`, `config`: instances that are verified in advance, and where successors come from.
 - `model.nodes`: EBS volumes that move from an instance to its successor.
 """

@@ -15,7 +15,7 @@ from typing import Any
 
 from faultbridge.decode.frames.decoder import members, number, objects_in, text
 from faultbridge.model import names
-from faultbridge.model.cluster.ranks import ranks_in_order
+from faultbridge.model.cluster.jobs import ranks_in_order
 from faultbridge.model.records import JOB_REPORT
 from faultbridge.model.times import from_text
 from faultbridge.node.collector.handlers import CollectedRecord, Handler, RecordStore

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import ProviderStatus, RepairSetting
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 
 OPT_OUT_TAG = "faultbridge:opt-out"
 """The tag that excludes an instance from repair; it applies only with the value `true`."""

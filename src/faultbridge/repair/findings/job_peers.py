@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from faultbridge.decide.peers import Outlier, find_outliers
 from faultbridge.decode.native import HEARTBEAT
-from faultbridge.model.cluster.jobs import Job, Progress
-from faultbridge.model.cluster.ranks import ranks_of, ranks_on_gpus
+from faultbridge.model.cluster.jobs import Job, Progress, ranks_of, ranks_on_gpus
 from faultbridge.model.conditions import component_key
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component

@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.model.cluster.jobs import OUTCOMES, Job
-from faultbridge.model.cluster.ranks import MAX_RANKS, rank_text, ranks_of
+from faultbridge.model.cluster.jobs import MAX_RANKS, OUTCOMES, Job, rank_text, ranks_of
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import MAX_JOBS_OF_NODE, Actor, JobChangeKind
 from faultbridge.model.errors import Conflict, Rejected, UnknownName

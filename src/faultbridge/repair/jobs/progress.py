@@ -14,8 +14,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from faultbridge.model.cluster.jobs import MAX_LOSSES, NOT_FINITE, Job, Progress, loss_alarm
-from faultbridge.model.cluster.ranks import ranks_on_gpus
+from faultbridge.model.cluster.jobs import MAX_LOSSES, NOT_FINITE, Job, Progress, loss_alarm, ranks_on_gpus
 from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.enums import JobChangeKind
 from faultbridge.model.errors import Conflict, Rejected

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, convert, field
 from msgspec.structs import fields
 
-from faultbridge.model.cluster.jobs import OUTCOMES, SIGNALS, Job, checked_signal
-from faultbridge.model.cluster.ranks import ranks_in_order
+from faultbridge.model.cluster.jobs import OUTCOMES, SIGNALS, Job, checked_signal, ranks_in_order
 from faultbridge.model.errors import Rejected, Transient, UnknownName
 from faultbridge.model.event_data import doc
 from faultbridge.model.names import expand_host_list

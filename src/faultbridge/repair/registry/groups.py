@@ -8,8 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from faultbridge.decide.instance_pairing import VacantNode, may_change_instance
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import NodeState
+from faultbridge.model.nodes import Instance, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Put
 from faultbridge.model.times import from_text, to_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import Instance
 from faultbridge.model.values import replace
 
 

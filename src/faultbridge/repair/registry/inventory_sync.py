@@ -23,9 +23,8 @@ from faultbridge.model.cluster.config import ClusterConfig, Mode
 from faultbridge.model.cluster.state import ProviderCondition, ProviderStatus
 from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.errors import FaultbridgeError, IllegalTransition, Rejected
-from faultbridge.model.instances import Instance
 from faultbridge.model.log import log_cause
-from faultbridge.model.nodes import NodeKey
+from faultbridge.model.nodes import Instance, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key
 from faultbridge.model.values import replace

@@ -20,8 +20,7 @@ from faultbridge.decide.provider_conditions import (
 )
 from faultbridge.model.cluster.config import ClusterConfig, UpdateHold
 from faultbridge.model.cluster.state import ClusterState, ProviderCondition, ProviderStatus
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import NodeKey
+from faultbridge.model.nodes import Instance, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import truncate

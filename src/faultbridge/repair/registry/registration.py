@@ -16,9 +16,8 @@ from faultbridge.model.cluster.state import ClusterState, Control, ProviderCondi
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, ConditionKind, NodeStatus
 from faultbridge.model.errors import Conflict, Misconfigured, Rejected, Transient
-from faultbridge.model.instances import Instance
 from faultbridge.model.log import log_cause
-from faultbridge.model.nodes import Alias, AliasRow, Head, Incarnation, NodeKey, NodeState, Placement
+from faultbridge.model.nodes import Alias, AliasRow, Head, Incarnation, Instance, NodeKey, NodeState, Placement
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, Equals, Put
 from faultbridge.model.times import truncate

@@ -21,9 +21,17 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, Isolation, NodeStatus, NoteKind
-from faultbridge.model.instances import Instance
 from faultbridge.model.log import log_cause
-from faultbridge.model.nodes import Ignored, Incarnation, NodeKey, NodeState, Placement, left_behind, narrowest
+from faultbridge.model.nodes import (
+    Ignored,
+    Incarnation,
+    Instance,
+    NodeKey,
+    NodeState,
+    Placement,
+    left_behind,
+    narrowest,
+)
 from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from faultbridge.model.enums import DomainKind
-from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import NodeState
+from faultbridge.model.nodes import Instance, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Put, Update, Value
 from faultbridge.model.values import replace

@@ -166,7 +166,7 @@ SEVERITIES = tuple(severity.value for severity in Severity)
 
 
 class Handlers(Struct, frozen=True):
-    """Handles API requests, one method per route. The server has checked the access of the caller and the parameters."""
+    """Handles API requests, one method per route. The server has checked the caller and the parameters."""
 
     directory: Views
     timeline: Timeline
@@ -178,7 +178,7 @@ class Handlers(Struct, frozen=True):
     jobs: JobHandlers
     policy: Callable[[ClusterConfig], Policy]
 
-    def clusters(self, request: Request) -> Document:
+    def clusters(self, _request: Request) -> Document:
         """List all clusters."""
         return Items(items=tuple(map(cluster_document, self.directory.clusters())))
 

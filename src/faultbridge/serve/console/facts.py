@@ -47,8 +47,7 @@ from faultbridge.serve.presentation.case_values import CaseFacts
 from faultbridge.serve.presentation.cluster_page import ClusterFacts
 from faultbridge.serve.presentation.entry_rows import ReadEntry, read_entry
 from faultbridge.serve.presentation.fleet_page import FleetFacts
-from faultbridge.serve.presentation.gpu_grid import Counters
-from faultbridge.serve.presentation.grid import GridNode, natural_order
+from faultbridge.serve.presentation.grid import Counters, GridNode, natural_order
 
 T = TypeVar("T")
 D = TypeVar("D")

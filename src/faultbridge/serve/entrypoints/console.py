@@ -18,8 +18,7 @@ from faultbridge.serve.console.pages import Content, Pages
 from faultbridge.serve.entrypoints.http_event import HttpRequest, HttpResponse, caller_of
 from faultbridge.serve.entrypoints.lambda_events import read
 from faultbridge.serve.wiring.installation import once
-from faultbridge.serve.wiring.repairing import wire_orders
-from faultbridge.serve.wiring.services import wire_facts
+from faultbridge.serve.wiring.services import wire_facts, wire_orders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -106,7 +106,7 @@ def wire_ingest(app: Installation) -> Ingest:
 
     def record_job_report(record: RawRecord) -> Outcome:
         from faultbridge.repair.jobs.reports import record_report_record
-        from faultbridge.serve.wiring.job_tracking import wire_api_jobs
+        from faultbridge.serve.wiring.services import wire_api_jobs
 
         return record_report_record(wire_api_jobs(app), record)
 

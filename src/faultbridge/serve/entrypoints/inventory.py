@@ -18,8 +18,7 @@ from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from faultbridge.serve.entrypoints.lambda_events import BusEvent, QueuedMessage, read
 from faultbridge.serve.wiring.installation import once
-from faultbridge.serve.wiring.repairing import wire_cluster_status
-from faultbridge.serve.wiring.services import wire_registration, wire_retirement
+from faultbridge.serve.wiring.services import wire_cluster_status, wire_registration, wire_retirement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,13 +8,13 @@ from faultbridge.adapters.aws.dynamodb import new_images
 from faultbridge.adapters.aws.telemetry import emit
 from faultbridge.serve.ops.react import React, status_causes
 from faultbridge.serve.wiring.installation import once
-from faultbridge.serve.wiring.job_tracking import wire_job_impact
-from faultbridge.serve.wiring.repairing import (
+from faultbridge.serve.wiring.services import (
     wire_breakers,
     wire_cluster_status,
     wire_correlate,
     wire_dispatch,
     wire_isolate,
+    wire_job_impact,
 )
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.telemetry import emit
-from faultbridge.serve.wiring.repairing import wire_step_runner
+from faultbridge.serve.wiring.services import wire_step_runner
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation

@@ -22,20 +22,20 @@ from faultbridge.serve.ops.metrics import node_gauges
 from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
 from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, SweepResult, TickNode
 from faultbridge.serve.wiring.installation import once
-from faultbridge.serve.wiring.job_tracking import wire_job_callbacks, wire_job_impact, wire_job_progress
-from faultbridge.serve.wiring.repairing import (
+from faultbridge.serve.wiring.services import (
+    wire_backlog,
     wire_breakers,
     wire_cluster_status,
     wire_correlate,
     wire_dispatch,
-    wire_isolate,
-    wire_step_runner,
-)
-from faultbridge.serve.wiring.services import (
-    wire_backlog,
     wire_heartbeat_monitor,
+    wire_isolate,
+    wire_job_callbacks,
+    wire_job_impact,
+    wire_job_progress,
     wire_registration,
     wire_rejects,
+    wire_step_runner,
 )
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from faultbridge.serve.entrypoints.http_event import HttpRequest, HttpResponse, 
 from faultbridge.serve.entrypoints.lambda_events import read
 from faultbridge.serve.gateway.on_call import OnCall, SignedRequest, SlackAnswer
 from faultbridge.serve.wiring.installation import once
-from faultbridge.serve.wiring.job_tracking import wire_api_jobs
-from faultbridge.serve.wiring.repairing import wire_orders
+from faultbridge.serve.wiring.services import wire_api_jobs, wire_orders
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation

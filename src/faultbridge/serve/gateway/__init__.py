@@ -4,9 +4,8 @@ Webhooks arrive through API Gateway, batches of log lines through a CloudWatch L
 size of the body and, for a webhook, the identity of the sender. Ingest, not the gateway, reads the faults in the body.
 Read in this order:
 
-- `webhooks`: accepts posts of configured senders: Alertmanager, Grafana, gpud and others. Signs webhook bodies and
-  checks their signatures. Checks bearer tokens and passwords of senders that cannot sign.
-- `senders`: which senders may post, and how each sender proves its identity.
+- `webhooks`: accepts posts of configured senders: Alertmanager, Grafana, gpud and others. Which senders may post, and
+  how each proves its identity: by a signature of the body, or by a bearer token or password.
 - `log_subscription`: accepts batches of CloudWatch Logs, and makes one record of each batch. Puts messages on the
   queue; large bodies are stored in the object store.
 

@@ -3,6 +3,7 @@
 Read in this order:
 
 - `send`: puts raw records on the queue and writes receipts. Checks that every record that was sent has an outcome.
+  Moves dead letters back to the queue.
 - `ingest`: processes a batch of deliveries. Detects messages that stop their worker.
 - `record_reader`: decodes a message into observations.
 - `caches`: finds the node of a record and checks its sender. Nodes and items that a warm process keeps.
@@ -16,7 +17,6 @@ Read in this order:
   reports about the instance.
 - `outcomes`: the outcome of each record, why messages go back to the queue, and the receipt lines.
 - `rejects`: stores rejected records and retries them.
-- `redrive`: moves dead letters back to the queue.
 - `mappings`: customer mappings from alert names and log texts to fault codes.
 - `canary`: test records that show that the way from queue to bus works.
 

@@ -20,12 +20,10 @@ from faultbridge.serve.presentation.case_answers import DONE
 from faultbridge.serve.presentation.case_page import current_phase
 from faultbridge.serve.presentation.case_values import breaker_end, breaker_limit, short_name
 from faultbridge.serve.presentation.entry_rows import EntryRow, ReadEntry, entry_rows
-from faultbridge.serve.presentation.gpu_grid import Counters, GpuRow, gpu_row
-from faultbridge.serve.presentation.grid import GridNode, NodeGroup, node_groups
-from faultbridge.serve.presentation.history import Chart, Span
-from faultbridge.serve.presentation.job_rows import JobRow, job_rows
+from faultbridge.serve.presentation.grid import Counters, GpuRow, GridNode, NodeGroup, gpu_row, node_groups
+from faultbridge.serve.presentation.history import Chart, Span, node_timeline
+from faultbridge.serve.presentation.job_page import JobRow, job_rows
 from faultbridge.serve.presentation.needs import Need, cluster_needs
-from faultbridge.serve.presentation.node_timeline import node_timeline
 from faultbridge.serve.presentation.tones import BREAKER, CASE, CLUSTER, NODE, Mark, Tone, mark
 
 DAY = timedelta(days=1)

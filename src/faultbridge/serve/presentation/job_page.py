@@ -1,9 +1,9 @@
-"""Job page: the faults that affected a job, why it ended, the evidence, and whether it may resume."""
+"""Job page: the faults that affected a job, why it ended, the evidence, and whether it may resume. Rows of jobs."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -17,9 +17,8 @@ from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.case_answers import HAPPENED, Answer
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, ReadEntry, entries_with, entry_rows
 from faultbridge.serve.presentation.grid import natural_order
-from faultbridge.serve.presentation.history import Bar, Chart, Lane, make_chart
-from faultbridge.serve.presentation.job_rows import job_state
-from faultbridge.serve.presentation.tones import VERDICT, Mark, Tone, mark
+from faultbridge.serve.presentation.history import Bar, Chart, Lane, Span, make_chart
+from faultbridge.serve.presentation.tones import JOB, VERDICT, Mark, Tone, mark
 
 
 class NodeFault(Protocol):
@@ -270,3 +269,59 @@ def _chart(job: Job, entries: Entries, hits: Sequence[Hit], ended: datetime | No
         for node, of in nodes.items()
     )
     return make_chart(start, end, (Lane("job", tuple(bars)), *lanes))
+
+
+MAX_LISTED = 4
+
+
+class JobRow(Struct, frozen=True):
+    """One row of a list of jobs; `verdict` is None if no verdict is recorded."""
+
+    job: Job
+    state: Mark
+    verdict: Mark | None
+    affected: str
+
+
+def job_rows(jobs: Iterable[Job]) -> tuple[JobRow, ...]:
+    """Return the rows of a list of jobs, one for each job document."""
+    return tuple(
+        JobRow(
+            one,
+            job_state(one),
+            mark(one.verdict.outlook, VERDICT) if one.verdict else None,
+            _listed(one.affected_nodes),
+        )
+        for one in jobs
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join((*names[:MAX_LISTED], *(["..."] if names[MAX_LISTED:] else [])))
+
+
+def job_state(job: Job) -> Mark:
+    """Return the state of a job, and its outcome if it has ended, as a mark (text with a tone)."""
+    state = mark(job.state, JOB)
+    outcome = mark(job.outcome, JOB) if job.outcome else None
+    if outcome is None:
+        return state
+    shown = outcome.text if job.state == "ended" else f"{outcome.text}, {_STATES.get(job.state, state.text)}"
+    return Mark(shown, outcome.tone if job.state == "ended" else state.tone)
+
+
+_STATES = {"waiting": "waits for its nodes", "resumable": "may resume"}
+
+
+def job_lanes(jobs: Iterable[Job], node: str, span: Span) -> tuple[Lane, ...]:
+    """Return one lane for each job, with a bar that states whether a fault of `node` affected it."""
+    return tuple(Lane(f"job {one.job_id}", (_job_bar(one, node, span),)) for one in jobs)
+
+
+def _job_bar(job: Job, node: str, span: Span) -> Bar:
+    ended = job.ended_at
+    tone = Tone.BAD if node in job.affected_nodes else Tone.WORK
+    text = "affected by a fault of this node" if node in job.affected_nodes else job_state(job).text
+    detail = f"{job.name or ''} on {len(job.nodes)} nodes".strip()
+    start = job.started_at
+    return Bar(start, max(ended or span.end, start), text, tone, detail, running=ended is None and span.running)

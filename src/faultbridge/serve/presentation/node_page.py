@@ -25,7 +25,7 @@ from faultbridge.serve.presentation.history import (
     make_chart,
     status_lane,
 )
-from faultbridge.serve.presentation.job_rows import JobRow, job_lanes, job_rows
+from faultbridge.serve.presentation.job_page import JobRow, job_lanes, job_rows
 from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark
 
 _OF_CASE = frozenset({HAPPENED, DONE_SO_FAR, NOW})

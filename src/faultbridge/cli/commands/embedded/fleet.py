@@ -25,8 +25,7 @@ from faultbridge.serve.ingest.send import RawInput
 from faultbridge.serve.wiring.services import wire_registration
 
 if TYPE_CHECKING:
-    from faultbridge.model.instances import Instance
-    from faultbridge.model.nodes import NodeState
+    from faultbridge.model.nodes import Instance, NodeState
     from faultbridge.repair.registry.registration import Registration
 
 

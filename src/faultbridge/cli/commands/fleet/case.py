@@ -33,8 +33,7 @@ from faultbridge.record.timeline import TimelineQuery, follow
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry import documents
 from faultbridge.repair.registry.documents import shared
-from faultbridge.serve.wiring.repairing import wire_case_orders
-from faultbridge.serve.wiring.services import wire_reports
+from faultbridge.serve.wiring.services import wire_case_orders, wire_reports
 
 MAX_ENTRIES = 200
 """Number of newest entries of a case that are searched for answers about EC2 capacity for a successor."""

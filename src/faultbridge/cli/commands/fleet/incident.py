@@ -11,7 +11,7 @@ from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_documen
 from faultbridge.cli.render.output import notice
 from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
 from faultbridge.repair.registry.documents import Incident
-from faultbridge.serve.wiring.repairing import wire_incident_orders
+from faultbridge.serve.wiring.services import wire_incident_orders
 
 IncidentArgument = Annotated[str, Argument("ID", "Id of the incident.")]
 _EXAMPLE_ID = "inc-abcdefghijklmnop"

@@ -19,7 +19,7 @@ from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.model.names import expand_host_list
 from faultbridge.repair.registry.gpus import gpus_of
 from faultbridge.repair.registry.job_views import job_document
-from faultbridge.serve.wiring.job_tracking import wire_job_progress, wire_jobs
+from faultbridge.serve.wiring.services import wire_job_progress, wire_jobs
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
 
 def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[Document]:
     """Yield a row for each rank, with its node and the GPU whose index is the local rank, if it is known."""
-    from faultbridge.model.cluster.ranks import gpu_of, ranks_of
+    from faultbridge.model.cluster.jobs import gpu_of, ranks_of
 
     for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):
         for local_rank, rank in enumerate(ranks_of(text)):
@@ -50,7 +50,7 @@ def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[
 def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
     """Return the ranks of each node, such as `0-7`, from `--ranks` or `--ranks-per-node`; empty without both."""
     from faultbridge.cli.commands.offline.explain import read_rank_map
-    from faultbridge.model.cluster.ranks import ranks_in_order
+    from faultbridge.model.cluster.jobs import ranks_in_order
 
     if file is not None and per_node is not None:
         raise BadParameter("give --ranks or --ranks-per-node, not both")

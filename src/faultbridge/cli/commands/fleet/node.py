@@ -34,8 +34,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.documents import Node, shown_node_document
 from faultbridge.repair.registry.registration import NewNode
-from faultbridge.serve.wiring.repairing import wire_node_orders
-from faultbridge.serve.wiring.services import wire_registration, wire_retirement
+from faultbridge.serve.wiring.services import wire_node_orders, wire_registration, wire_retirement
 
 POLL_SECONDS = 0.5
 MAX_POLLS = 20

@@ -21,7 +21,7 @@ from faultbridge.model.times import from_text
 from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.pager.rules import test_page_kind
-from faultbridge.serve.wiring.repairing import wire_case_orders, wire_controls
+from faultbridge.serve.wiring.services import wire_case_orders, wire_controls
 
 DELIVERIES: Columns = fields("PAGE", "DELIVERED", "SECONDS", "MESSAGE=message_id", "PROBLEM")
 

@@ -25,7 +25,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.model.cluster.state import domain_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.documents import Cluster, shared
-from faultbridge.serve.wiring.repairing import wire_controls
+from faultbridge.serve.wiring.services import wire_controls
 
 if TYPE_CHECKING:
     from faultbridge.model.cluster.state import Control

@@ -14,7 +14,7 @@ from faultbridge.model.cluster import silences
 from faultbridge.model.times import EPOCH
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.documents import Silence, shared
-from faultbridge.serve.wiring.repairing import wire_controls
+from faultbridge.serve.wiring.services import wire_controls
 
 SILENCES: Columns = {
     **fields("SILENCE=id", "CLUSTER"),

@@ -32,8 +32,7 @@ from faultbridge.explain.signals.signal import LogSpan, ReadContext, Role, Signa
 from faultbridge.explain.verdict.document import RankMap, verdict_document, without_repaired
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
-from faultbridge.model.cluster.jobs import RESUME_WITHIN, SUCCEEDED, Job
-from faultbridge.model.cluster.ranks import node_of_rank, rank_text
+from faultbridge.model.cluster.jobs import RESUME_WITHIN, SUCCEEDED, Job, node_of_rank, rank_text
 from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Severity
@@ -44,8 +43,7 @@ from faultbridge.record.rulebook import rules_of
 from faultbridge.record.timeline import TimelineQuery
 from faultbridge.repair.jobs.changes import hit_since
 from faultbridge.repair.registry.gpus import gpus_of
-from faultbridge.serve.wiring.job_tracking import wire_jobs
-from faultbridge.serve.wiring.services import wire_heartbeat_log
+from faultbridge.serve.wiring.services import wire_heartbeat_log, wire_jobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from faultbridge.cli.declare import Option, command
 from faultbridge.cli.render.output import Columns, fields, progress
 from faultbridge.cli.stack.command import ChangingSession
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.serve.wiring.repairing import wire_step_runner
+from faultbridge.serve.wiring.services import wire_step_runner
 
 MOVED: Columns = fields("Moved", "Raw records", "Cloud events")
 RECOVERED: Columns = {
@@ -24,7 +24,7 @@ ERASED: Columns = {"Cluster": lambda one: one["cluster"], "Items deleted": lambd
 @command("redrive")
 def redrive_dead_letters(session: ChangingSession) -> None:
     """Move dead letters back to their queues, with their original times. The command is safe to repeat."""
-    from faultbridge.serve.ingest.redrive import Redrive
+    from faultbridge.serve.ingest.send import Redrive
 
     with progress("moving dead letters", None) as advance:
         records = Redrive(session.dead_letters, session.ports.queue).redrive(advance)

@@ -14,7 +14,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.model import names
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.values import replace
-from faultbridge.serve.gateway.senders import Proof, WebhookSender, senders_of, with_sender, without_sender
+from faultbridge.serve.gateway.webhooks import Proof, WebhookSender, senders_of, with_sender, without_sender
 
 SECRET_BYTES = 32
 KEPT_SECRETS = 2
