@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 PUBLISHED = {
-    "catalog.json": "551164fbd4e4bc5af555f5187e13356d0ac30ce28d7ffefc1d6eb71971fa4360",
+    "catalog.json": "3d00c184b91ddc05ed5f9aa6339a383998786086f9cca98bf88f52e24ce95c12",
     "form.py": "3baccd64b590faab762cd443355718e53102aba432d92ce9967fcbb647604667",
     "transitions.json": "5202fb7ff12890fd47ff756ca30cefeb613ae65c0bf711534bcb9b69e86c6f24",
 }
