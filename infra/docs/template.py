@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "infra" / "template.yaml"
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """A safe loader that reads `!Ref x` as {"Ref": "x"}."""
 
 

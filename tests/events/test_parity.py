@@ -67,7 +67,7 @@ def test_the_compiled_validator_of_the_tests_accepts_what_the_validator_of_the_p
     name = name_of(path)
     for closed in (True, False):
         ours, tests = validator(name, closed=closed), compiled(name, closed=closed)
-        taken = some_mutants(path)[:30]
+        taken = some_mutants(path)[:10]
         assert [what for what, detail in taken if ours.is_valid(detail) is not tests.is_valid(detail)] == []
 
 

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from mcp import Client
 
 from faultbridge.cli.export.api_client import ApiClient
 from faultbridge.cli.export.tools import Tools, build_server
@@ -16,13 +15,20 @@ from tests.api.gateway import Gateway
 from tests.exports.builders import break_a_gpu
 
 
+def client_of(api: ApiClient) -> Any:
+    """Return a client of the SDK, whose import takes seconds."""
+    from mcp import Client
+
+    return Client(build_server(Tools(api, code_document), "1"))
+
+
 @pytest.fixture
 def call(api: ApiClient) -> Any:
     """Calls a tool with the client of the SDK."""
 
     def called(tool: str, **arguments: Any) -> Any:
         async def ask() -> Any:
-            async with Client(build_server(Tools(api, code_document), "1")) as client:
+            async with client_of(api) as client:
                 return await client.call_tool(tool, arguments)
 
         return asyncio.run(ask())
@@ -32,7 +38,7 @@ def call(api: ApiClient) -> Any:
 
 def test_every_tool_says_that_it_only_reads(api: ApiClient) -> None:
     async def listed() -> Any:
-        async with Client(build_server(Tools(api, code_document), "1")) as client:
+        async with client_of(api) as client:
             return (await client.list_tools()).tools
 
     tools = asyncio.run(listed())

@@ -10,7 +10,7 @@ from pathlib import Path
 from faultbridge.cli.app import COMMANDS
 from faultbridge.cli.commands.offline.rule import failures, read_rule
 from faultbridge.decode import registry
-from faultbridge.local.stack.deployment import read_template
+from infra.docs.template import template
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_the_rule_in_the_documentation_passes_the_golden_cases_of_its_file() -> 
 
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-TEMPLATE = read_template(ROOT / "infra" / "template.yaml")
+TEMPLATE = template()
 
 
 def rows(heading: str) -> list[str]:
