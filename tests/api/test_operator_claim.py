@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 
-from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.storage import findings as stored
-from faultbridge.model.storage.writes import Put
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.api.requests import OPERATOR_CLAIM
-from faultbridge.serve.api.routes import ROUTES, Route
-from faultbridge.serve.orders import ORDERS
-from faultbridge.serve.wiring.services import wire_registration
-from tests.api.builders import ANSWER, N2, RACK, START, case_of, finding, incident_of, lose_links, waiting
+from faultbridge.serve.api.routes import Route
+from tests.api.builders import START, WRITES, C, body_of, cluster_with_something_to_change, path_of
 from tests.api.gateway import Gateway
-from tests.world import World
-
-C = "/clusters/train-a"
-WRITES = [route for route in ROUTES if route.method not in {"GET", "HEAD"}]
-BODIES: dict[str, dict[str, Any]] = {
-    **{kind.operation: {} for kind in ORDERS.values()},
-    "approveCase": ANSWER,
-    "denyCase": ANSWER,
-    "resumeRepairs": {"force": True},
-    "addSilence": {"reason": "cable work", "until": "2026-02-05T00:00:00Z"},
-    "markFinding": {"mark": "right"},
-    "reportJob": START,
-}
 
 
 @pytest.fixture(scope="module")
@@ -42,39 +23,6 @@ def unchanged() -> Gateway:
 @pytest.fixture
 def gateway() -> Gateway:
     return cluster_with_something_to_change()
-
-
-def cluster_with_something_to_change() -> Gateway:
-    """Return a cluster with a case that waits for approval, an open incident and a finding."""
-    made = Gateway(World(nodes=("n-1", "n-2", *RACK, *(f"other-{number}" for number in range(24)))))
-    world = made.world
-    wire_registration(world.app).add_cluster(ClusterConfig("secret-b"))
-    waiting(made)
-    lose_links(made)
-    world.ports.table.write(Put(stored.finding_item(finding(world), world.now)))
-    for path, body in (
-        ("/nodes/n-1/quarantine", {}),
-        (f"/nodes/{RACK[0]}/quarantine", {}),
-        ("/pause", {}),
-        ("/silences", BODIES["addSilence"]),
-    ):
-        assert made.post(f"{C}{path}", body, person="ada").status == 200
-    return made
-
-
-def path_of(route: Route, gateway: Gateway) -> str:
-    """Return the path of a route, with the case, incident or finding that the route can change."""
-    (listed,) = gateway.get(f"{C}/findings").json["items"]
-    (silence,) = gateway.get(f"{C}/silences").json["items"]
-    ids = {"case": case_of(gateway, N2), "incident": incident_of(gateway), "finding": listed["finding_id"]}
-    node = "n-1" if route.name == "returnNode" else "n-2"
-    return route.path.format(cluster="train-a", node=node, domain="r-7", silence=silence["id"], **ids)
-
-
-def body_of(route: Route, gateway: Gateway) -> dict[str, Any]:
-    if route.name == "replaceNode":
-        return {"instance": gateway.get(f"{C}/nodes/n-2").json["instance_id"]}
-    return BODIES[route.name]
 
 
 @pytest.mark.parametrize("readable", [("train-a",), ("*",)], ids=["one cluster", "all clusters"])

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from faultbridge.model.times import to_text
+from faultbridge.record.timeline import TimelineQuery
+from tests.architecture.project import ROOT
 from tests.console import browser
 from tests.e2e.harness.installation import Installation
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+
+RECOMPUTE = ROOT / "examples" / "service-level" / "recompute.py"
 
 in_chromium = pytest.mark.skipif(
     not (browser.CHROMIUM and browser.DRIVER), reason="chromium and chromedriver are not installed"
@@ -58,6 +69,30 @@ def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(
     first, *others = installation.cli_json("timeline", "--cause", result["pages"][-1]["event_id"])
     assert (first["metadata"]["event_type"], first["data"]["code"]) == ("Node Fault Detected", "xid.79")
     assert any(one["relation"] == "event" for one in others)
+
+
+def test_both_programs_compute_the_same_service_level_of_the_demo(
+    installation: Installation, demo: dict[str, Any], tmp_path: Path
+) -> None:
+    cluster, archive = demo["cluster"], installation.application.ports.archive
+    since, until = (to_text(datetime.now(UTC) + offset) for offset in (-timedelta(days=1), timedelta(0)))
+    recorded = {line.event["metadata"]["event_id"] for line in installation.timeline.entries(TimelineQuery(cluster))}
+
+    def copied() -> bool:
+        for key in archive.list(f"archive/cluster={cluster}/"):
+            path = tmp_path / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive.get(key) or b"")
+        texts = [gzip.decompress(path.read_bytes()).decode() for path in tmp_path.rglob("*.gz")]
+        return all(any(event_id in text for text in texts) for event_id in recorded)
+
+    eventually(copied)
+    ours = installation.cli_json("sla", "--cluster", cluster, "--since", since, "--until", until)
+    arguments = [sys.executable, "-I", str(RECOMPUTE), str(tmp_path), cluster, since, until]
+    theirs = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert json.loads(theirs.stdout) == ours
+    assert ours["eligible_ms"] > 0
+    assert [one["node"] for one in ours["outages"]] == [demo["node"]]
 
 
 @pytest.mark.servers

@@ -8,7 +8,8 @@ command line, and record each order with its person.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
@@ -19,7 +20,7 @@ from msgspec.structs import asdict
 from faultbridge.model import enums, names
 from faultbridge.model.cluster import silences
 from faultbridge.model.enums import RepairAction
-from faultbridge.model.errors import Rejected, UnknownName
+from faultbridge.model.errors import Conflict, Rejected, UnknownName
 from faultbridge.model.event_data import doc, plain
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage.node_rows import RosterNode
@@ -50,6 +51,9 @@ MAX_TEXT = 256
 MAX_ATTEMPT = 9999
 MAX_DOMAIN_NODES = 100
 """The most nodes of a failure domain that one order takes out of service or returns."""
+
+YEARS = range(2000, 2200)
+"""The years of a time in a request."""
 
 CASE_ID = re.compile(enums.CASE_ID)
 INCIDENT_ID = re.compile(r"inc-[a-z2-7]{16}")
@@ -180,6 +184,8 @@ def read_body(fields: Mapping[str, Any], kind: type[B]) -> B:
     for name, value in asdict(body).items():
         if isinstance(value, str) and not value.isprintable():
             raise Rejected("bad_body", f"invalid body: `{name}` has characters that cannot be printed")
+        if isinstance(value, datetime) and value.year not in YEARS:
+            raise Rejected("bad_body", f"invalid body: `{name}` is not in the years {YEARS[0]} to {YEARS[-1]}")
     return body
 
 
@@ -271,10 +277,13 @@ def _domain_nodes(orders: Orders, given: Given) -> tuple[NodeKey, ...]:
     return tuple(NodeKey(given.cluster, name) for name in inside)
 
 
-def _to_domain(given: Given, give: Callable[[NodeKey, OperatorOrder], object], nodes: Iterable[NodeKey]) -> DomainOrder:
-    results = []
+def _to_domain(orders: Orders, given: Given, give: Callable[[NodeKey, OperatorOrder], object]) -> DomainOrder:
+    results, request, table = [], given.order.request, orders.directory.table
+    nodes = _domain_nodes(orders, given)
+    if request and not request.is_executed(table):
+        with suppress(Conflict):  # the same order at the same time: each node follows it once
+            table.write(request.executed(orders.clock.now()))
     for key in nodes:
-        request = given.order.request
         own = replace(request, token=f"{request.token}/{key.node}") if request else None
         refused = None
         try:
@@ -292,12 +301,12 @@ def _to_domain(given: Given, give: Callable[[NodeKey, OperatorOrder], object], n
 
 def maintain_domain(orders: Orders, given: Given) -> DomainOrder:
     """Quarantine each node of a failure domain, such as a rack, for maintenance. Work that runs there continues."""
-    return _to_domain(given, orders.nodes.quarantine, _domain_nodes(orders, given))
+    return _to_domain(orders, given, orders.nodes.quarantine)
 
 
 def return_domain(orders: Orders, given: Given) -> DomainOrder:
     """Return each node of a failure domain to service after maintenance; each is verified first."""
-    return _to_domain(given, orders.nodes.return_node, _domain_nodes(orders, given))
+    return _to_domain(orders, given, orders.nodes.return_node)
 
 
 def _cluster_now(orders: Orders, given: Given) -> Cluster:
@@ -336,7 +345,7 @@ def close_incident(orders: Orders, given: Given) -> Incident:
     if not INCIDENT_ID.fullmatch(given.target):
         raise UnknownName("incident", given.target, given.cluster)
     found = orders.directory.incident(given.target, given.cluster).incident.id
-    orders.incidents.close(given.cluster, found, given.order.operator, given.order.reason)
+    orders.incidents.close(given.cluster, found, given.order)
     return incident_document(orders.directory.incident(found, given.cluster))
 
 

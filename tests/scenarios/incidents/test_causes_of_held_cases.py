@@ -12,6 +12,7 @@ from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.causes import Chain, Link, Relation, read_chain
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.incidents.changes import IncidentOrders
 from tests.scenarios.incidents.incidents import (
     NETWORK_WAITS,
@@ -131,7 +132,7 @@ def test_a_case_that_passes_to_another_incident_names_that_one_and_its_chain_lea
     for node in RACK:
         world.fault(node, "dcgm.nvswitch_down", source="dcgm-health", action=None)
     world.process_entries()
-    IncidentOrders(world.incident_changes, world.rulebook).close(CLUSTER, first.id, "ada", "not the network")
+    IncidentOrders(world.incident_changes, world.rulebook).close(CLUSTER, first.id, OperatorOrder("ada", "not the network"))
     world.advance_minutes(3)
     (second,) = (one for one in incidents(world) if one.status.holds)
     assert {world.case(node).incident for node in RACK} == {second.id}

@@ -8,6 +8,7 @@ import pytest
 
 from faultbridge.model.cluster.incidents import CorrelationLimits
 from faultbridge.model.enums import CaseStatus
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.incidents.changes import IncidentOrders
 from faultbridge.repair.incidents.correlate import Intake
 from tests.builders import NOON
@@ -50,7 +51,7 @@ def test_the_same_run_that_sees_an_incident_open_or_closed_holds_or_releases_its
     world.correlate.update_incidents(CLUSTER)
     assert cases(world, (1, 2, 3)) == {CaseStatus.ABSORBED}
     (incident,) = incidents(world)
-    IncidentOrders(world.incident_changes, world.rulebook).close(CLUSTER, incident.id, "ada")
+    IncidentOrders(world.incident_changes, world.rulebook).close(CLUSTER, incident.id, OperatorOrder("ada"))
     world.correlate.update_incidents(CLUSTER)
     assert cases(world, (1, 2, 3)) == {CaseStatus.QUEUED}
 

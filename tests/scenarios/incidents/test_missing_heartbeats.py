@@ -11,6 +11,7 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import keys
 from faultbridge.model.times import to_text
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
@@ -179,7 +180,7 @@ def test_an_operator_who_closes_a_failed_intake_ends_it_until_records_arrive_and
     world.pass_minutes(15)
     world.outcomes(world.message(node="n-03"))
     (incident,) = world.incidents()
-    wire_incident_orders(world.app).close(KEY.cluster, incident.id, "ada")
+    wire_incident_orders(world.app).close(KEY.cluster, incident.id, OperatorOrder("ada"))
     world.pass_minutes(300)
     assert [one.status for one in world.incidents()] == ["closed"]
     assert not world.waits_for_incident("n-03")

@@ -25,7 +25,9 @@ from faultbridge.model.storage.writes import Put
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 from faultbridge.record.rulebook import Rulebook, rules_of
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.controls import ControlChange, Controls, control_draft
+from faultbridge.repair.requests import RequestKey
 
 
 def incident_drafts(change: IncidentChange, at: datetime, limits: CorrelationLimits, waiting: int) -> tuple[Draft, ...]:
@@ -138,8 +140,12 @@ class IncidentChanges(Struct, frozen=True):
         actor: Actor = Actor.CORRELATE,
         affected: Iterable[AffectedNode] | None = None,
         verify_deadline: timedelta = timedelta(),
+        request: RequestKey | None = None,
     ) -> tuple[IncidentChange, ...]:
-        """Commit at most `MAX_CHANGES` changes of `decide`; with `affected`, drop holds that are not used."""
+        """Commit at most `MAX_CHANGES` changes of `decide`, once under the key of a request.
+
+        With `affected`, holds that are not used are dropped.
+        """
         committed: tuple[IncidentChange, ...] = ()
 
         def revise(control: Control, now: datetime) -> ControlChange:
@@ -159,7 +165,7 @@ class IncidentChanges(Struct, frozen=True):
             events = {name: event for name, event in control.events.items() if name.split(":")[0] not in ended}
             return ControlChange(replace(control, holds=holds, events=events), drafts, severity, cause, writes)
 
-        self.controls.change(cluster, revise, actor)
+        self.controls.change(cluster, revise, actor, request)
         _log(committed)
         return committed
 
@@ -199,8 +205,8 @@ class IncidentOrders(Struct, frozen=True):
     changes: IncidentChanges
     rulebook: Rulebook
 
-    def close(self, cluster: str, incident_id: str, operator: str | None, reason: str = "") -> Incident:
-        """Close an open or expired incident by order of an operator, and return the closed incident.
+    def close(self, cluster: str, incident_id: str, order: OperatorOrder) -> None:
+        """Close an open or expired incident by order of an operator.
 
         Faults that started before the close and that the incident explains open no further incident. `Correlate` then
         releases the cases that wait for the incident, the oldest first. Raises Rejected `incident_over` if no open or
@@ -208,15 +214,14 @@ class IncidentOrders(Struct, frozen=True):
         """
 
         def decide(incidents: Sequence[Incident], _: Control, now: datetime) -> Iterable[IncidentChange]:
-            text = f"closed by an operator{': ' if reason else ''}{reason}"
+            text = f"closed by an operator{': ' if order.reason else ''}{order.reason}"
             return [
-                IncidentChange(IncidentChangeKind.CLOSED, one, close_incident(one, now, text, operator))
+                IncidentChange(IncidentChangeKind.CLOSED, one, close_incident(one, now, text, order.operator))
                 for one in incidents
                 if one.id == incident_id
             ]
 
         limits = rules_of(self.rulebook, cluster).policy.incidents
-        closed = self.changes.commit(cluster, decide, limits, actor=Actor.CLI)
-        if not closed:
+        closed = self.changes.commit(cluster, decide, limits, actor=Actor.CLI, request=order.request)
+        if not closed and not (order.request and order.request.is_executed(self.changes.table)):
             raise Rejected("incident_over", f"no open incident: {incident_id}; run 'faultbridge incident list'")
-        return closed[0].after

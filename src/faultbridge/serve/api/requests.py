@@ -16,13 +16,13 @@ from faultbridge.model.findings import Mark
 from faultbridge.model.log import log_cause
 from faultbridge.model.times import from_text
 from faultbridge.record.timeline import Tokens
-from faultbridge.serve.orders import OrderReason
+from faultbridge.serve.orders import YEARS, OrderReason
 
 MAX_LENGTH = 256
 MAX_FIELDS = 40
 MAX_BODY = 4096
 MAX_DIGITS = 12
-EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+EARLIEST, LATEST = datetime(YEARS[0], 1, 1, tzinfo=UTC), datetime(YEARS[-1] + 1, 1, 1, tzinfo=UTC)
 ALL_CLUSTERS = "*"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 """The header under whose value a caller may repeat an order, which is executed once."""
@@ -186,17 +186,23 @@ class Request(Struct, frozen=True):
     def json_body(self, limit: int = MAX_BODY) -> Mapping[str, Any]:
         """Return the body as a JSON object; an empty body gives an empty object.
 
-        A body above `limit` characters, or one that is no JSON object, raises `Rejected` (`bad_body`).
+        A body above `limit` characters, one that is no JSON object, and a name twice raise `Rejected` (`bad_body`).
         """
         if len(self.body) > limit:
             raise Rejected("bad_body", f"the body is too large; allowed: {limit} characters")
         try:
-            parsed = json.loads(self.body or "{}")
+            parsed = json.loads(self.body or "{}", object_pairs_hook=_unique)
         except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, dict):
-            raise Rejected("bad_body", "the body is not a JSON object")
+            raise Rejected("bad_body", "the body is not a JSON object without a repeated name")
         return parsed
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a name is repeated")
+    return found
 
 
 def read_query(text: str) -> dict[str, list[str]]:

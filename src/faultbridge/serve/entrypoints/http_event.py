@@ -90,7 +90,7 @@ def caller_of(request: HttpRequest) -> Caller:
 
 def _clusters_of(claims: Mapping[str, str], claim: str) -> frozenset[str]:
     # API Gateway passes a list as the text `[a b]`.
-    return frozenset((claims.get(claim) or "").strip("[]").replace(",", " ").split())
+    return frozenset((claims.get(claim) or "").removeprefix("[").removesuffix("]").replace(",", " ").split())
 
 
 class HttpResponse(TypedDict):

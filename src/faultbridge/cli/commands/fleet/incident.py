@@ -10,6 +10,7 @@ from faultbridge.cli.declare import Argument, Option, command
 from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_document
 from faultbridge.cli.render.output import notice
 from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.documents import Incident
 from faultbridge.serve.wiring.services import wire_incident_orders
 
@@ -45,7 +46,8 @@ def show_incident(session: StackSession, incident: IncidentArgument) -> None:
 def close_incident(session: ChangingSession, incident: IncidentArgument, reason: ReasonOption = "") -> None:
     """Close an incident. The cases that wait for it then continue within the repair limits, oldest first."""
     before = session.directory.incident(incident)
-    wire_incident_orders(session.application).close(before.incident.cluster, incident, session.operator, reason)
+    order = OperatorOrder(session.operator, reason)
+    wire_incident_orders(session.application).close(before.incident.cluster, incident, order)
     session.show_one(incident_document(session.directory.incident(incident)), INCIDENT)
     if session.prints_table and before.held:
         notice(f"cases that continue within a minute, within the repair limits: {len(before.held)}")
