@@ -14,6 +14,7 @@ from pathlib import Path
 
 from infra.docs import (
     aws_calls,
+    case_file,
     catalog,
     cli,
     events,
@@ -45,6 +46,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "../../schemas/job-report/v1.json": http_api.job_report_schema,
     "../../infra/event-schemas.yaml": event_schemas_template,
     "../../schemas/asyncapi.json": lambda: json.dumps(asyncapi_document(), indent=2) + "\n",
+    "../../src/faultbridge/serve/casefile/verify_case.py": case_file.verifier,
     "metrics.md": metrics.generate,
     "openapi.json": lambda: json.dumps(openapi_document(), indent=2) + "\n",
     "sources.md": sources.generate,
@@ -62,7 +64,7 @@ def stale() -> list[str]:
 
 
 def write() -> None:
-    """Write every page and the schemas of policy files and reports of jobs; delete pages that are generated no more."""
+    """Write every page, the schemas, and the hashes in the verifier; delete pages that are generated no more."""
     for name in committed() - set(PAGES):
         (REFERENCE / name).unlink()
     for name, make in PAGES.items():
