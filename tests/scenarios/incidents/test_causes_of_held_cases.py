@@ -132,7 +132,8 @@ def test_a_case_that_passes_to_another_incident_names_that_one_and_its_chain_lea
     for node in RACK:
         world.fault(node, "dcgm.nvswitch_down", source="dcgm-health", action=None)
     world.process_entries()
-    IncidentOrders(world.incident_changes, world.rulebook).close(CLUSTER, first.id, OperatorOrder("ada", "not the network"))
+    order = OperatorOrder("ada", "not the network")
+    IncidentOrders(world.incident_changes, world.rulebook).close(CLUSTER, first.id, order)
     world.advance_minutes(3)
     (second,) = (one for one in incidents(world) if one.status.holds)
     assert {world.case(node).incident for node in RACK} == {second.id}
