@@ -182,9 +182,7 @@ def _decoded(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
 _READ = frozenset({"fabric-manager-log"})
 # The records that no log may lose; a text that contains one and yields no fault was not understood.
 RECORD = re.compile(r"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
-# The search for one character is much faster than that for a text, and that for a text than that for a pattern.
-_MARKS = {b":": b"kernel: ", b"[": b"kernel[", b"_": b"_TRANSPORT", b";": b",-;"}
-_MARK_PATTERNS = {b"[": re.compile(rb"\[ {0,6}\d{1,10}\.\d{1,9}\]"), b"X": re.compile(RECORD.pattern.encode())}
+_STAMP, _RECORD = re.compile(rb"\[ {0,6}\d{1,10}\.\d{1,9}\]"), re.compile(RECORD.pattern.encode())
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[Line], hints: Hints) -> Decoded:
@@ -236,8 +234,14 @@ def from_first_line(body: bytes, size: int) -> bytes:
 
 def _may_matter(body: bytes) -> bool:
     """Return whether a body may have Xid records or kernel lines; it is much faster than a search in the text."""
-    has_mark = any(character in body and mark in body for character, mark in _MARKS.items())
-    return has_mark or any(mark in body and pattern.search(body) for mark, pattern in _MARK_PATTERNS.items())
+    # The search for one character is much faster than that for a text, and that for a text than that for a pattern.
+    return (
+        (b":" in body and b"kernel: " in body)
+        or (b"_" in body and b"_TRANSPORT" in body)
+        or (b";" in body and b",-;" in body)
+        or (b"[" in body and (b"kernel[" in body or _STAMP.search(body) is not None))
+        or (b"X" in body and b"Xid" in body and _RECORD.search(body) is not None)
+    )
 
 
 def _kernel_lines(text: str) -> Iterator[str]:

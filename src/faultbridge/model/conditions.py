@@ -293,7 +293,7 @@ def component_key(component: Component) -> str:
             name = f"{identifier}={value}"
             break
     link = "" if component.link is None else f"/link={component.link}"
-    return f"{component.type.value}/{name}{link}"
+    return f"{component.type}/{name}{link}"
 
 
 def parse_component(key: str) -> Component | None:

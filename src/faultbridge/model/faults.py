@@ -59,6 +59,8 @@ class Component:
         return self.type, self.pci, self.uuid, self.index, self.serial, self.link, self.name
 
     def __eq__(self, other: object) -> bool:
+        if self is other:  # the usual case: a decoder names a device once
+            return True
         return self._key() == other._key() if isinstance(other, Component) else NotImplemented
 
     def __hash__(self) -> int:

@@ -233,8 +233,8 @@ def absent_reporters(
     present = {(catalog.row_of(fault).code, component(fault.component)) for fault in snapshot.present}
     absent: dict[str, list[str]] = {}
     for key, reporter, on in asserted:
-        is_covered = any(component(one) == on for one in snapshot.covers.get(code_of(reporter), ()))
-        if is_covered and (row_of(reporter), on) not in present:
+        covered = () if (row_of(reporter), on) in present else snapshot.covers.get(code_of(reporter), ())
+        if any(component(one) == on for one in covered):
             absent.setdefault(key, []).append(reporter)
     return absent
 

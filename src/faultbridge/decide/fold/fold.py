@@ -14,7 +14,7 @@ A fault that these two times exclude was possibly never seen, so it becomes a no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
@@ -137,12 +137,24 @@ def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: date
     return Sightings(state)
 
 
+_Covers = Mapping[str, tuple[Component, ...]]
+_NAMED: dict[int, tuple[_Covers, Iterable[Component]]] = {}
+_MAX_NAMED = 64
+
+
 def _devices(snapshot: Snapshot) -> Iterable[Component]:
     if snapshot.devices:
         return snapshot.devices
-    # Most codes of a snapshot are covered on the same components.
-    unique = {id(covered): covered for covered in snapshot.covers.values()}.values()
-    return dict.fromkeys([one for covered in unique for one in covered if one.uuid or one.serial])
+    # A decoder covers hundreds of codes, and uses one object for the snapshots of many nodes.
+    covers = snapshot.covers
+    known = _NAMED.get(id(covers))
+    if known is None or known[0] is not covers:
+        if len(_NAMED) >= _MAX_NAMED:
+            _NAMED.clear()
+        lists = {id(covered): covered for covered in covers.values()}.values()
+        named = dict.fromkeys([one for covered in lists for one in covered if one.uuid or one.serial])
+        known = _NAMED[id(covers)] = covers, named
+    return known[1]
 
 
 def _change(seen: tuple[Component, ...], instance_id: str | None, arrival: Arrival) -> Change:

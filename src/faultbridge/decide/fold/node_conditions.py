@@ -49,7 +49,7 @@ class NodeConditions:
         self.active = dict(state.conditions)
         self.changes: list[Change] = []
         self.interrupted = False
-        self._changed = changed
+        self._weight, self._weighed = changed, 0
         self._tombstones = dict(state.tombstones)
         self._snapshots = dict(state.snapshots)
         self._noted = dict(state.noted)
@@ -75,8 +75,10 @@ class NodeConditions:
     @property
     def is_full(self) -> bool:
         """Return whether the commit has reached its limit and takes no further observation."""
-        most = self._changed + 3 * len(self.changes)
-        return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
+        added = self.changes[self._weighed :]
+        self._weighed += len(added)
+        self._weight += capacity.weight(added)
+        return self._weight >= capacity.MAX_CHANGES
 
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
         """Record a fault as a note or condition, or as a report of an active condition, unless it is stale or known."""

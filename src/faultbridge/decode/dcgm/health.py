@@ -162,7 +162,10 @@ def _incidents(report: Mapping[str, Any]) -> Iterator[tuple[Component, str, str,
     for entity, kind in _ENTITIES.items():
         for name, device in _children(groups.get(entity)):
             index = digits(name, 4)
-            component = Component(kind, index=index, name=None if index is not None else name[:64])
+            if kind is ComponentType.GPU and index is not None and index < MAX_GPUS:
+                component = _GPUS[index]
+            else:
+                component = Component(kind, index=index, name=None if index is not None else name[:64])
             systems = dict(_children(device))
             for system, system_node in _children(systems["Errors"]) if "Errors" in systems else systems.items():
                 yield component, system, _value(system_node), _text(system_node)

@@ -26,6 +26,7 @@ _UTF_16 = frozenset({b"\xff\xfe", b"\xfe\xff"})
 _PIECE = 1024 * 1024
 _QUOTES = lazy_pattern(rb"^(?:> ?){1,16}", re.MULTILINE)
 _QUOTED_BYTES = 16 * 1024
+_DOCUMENTS, _MARKS_OF_FRAMES = (b"[{", b'{"'), (b"\0", b'"awslogs"', b"\n>", b'{"log"')
 _MARKUP = (b"<?xml", b"<!DOCTYPE", b"<nvidia_smi_log")
 _NULS = re.compile(rb"\0+")
 _TEXT_BYTES = bytes(set(range(0x20, 0x100)) | {0x09, 0x0A, 0x0D, 0x1B})
@@ -150,7 +151,9 @@ class TextCleaner:
 
     def clean(self, body: bytes) -> bytes:
         """Return the text of a body. Raises `Rejected` for a body with NUL bytes that is not text."""
-        return b"".join(self.pieces([unpacked(body)]))
+        # Most records are one JSON document, which has no frame.
+        is_framed = body[:2] not in _DOCUMENTS or any(mark in body for mark in _MARKS_OF_FRAMES)
+        return b"".join(self.pieces([unpacked(body)])) if is_framed else body
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield each piece of a body as text. Raises `Rejected` for a piece with NUL bytes that is not text."""
