@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.model.causation import continues_case, moved_by, name_causes
-from faultbridge.model.entries import Draft, Stream
+from faultbridge.model.entries import Draft, EntryMetadata, Stream
 from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.event_data import EventData
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.recorded import as_structure
 from tests.builders import fault_data
 
 NOW = datetime(2026, 2, 3, tzinfo=UTC)
@@ -46,8 +47,8 @@ def test_a_first_entry_without_a_case_names_the_last_status_change_unless_its_ac
     assert second.causation_id == STREAM.event_id(state.head.epoch, state.head.sequence + 1)
 
 
-def event(kind: EntryType, case_id: str | None) -> dict[str, dict[str, str | None]]:
-    return {"metadata": {"event_type": kind.value, "case_id": case_id}}
+def metadata(kind: EntryType, case_id: str | None) -> EntryMetadata:
+    return as_structure(EntryMetadata, {"event_type": kind.value, "case_id": case_id})
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def event(kind: EntryType, case_id: str | None) -> dict[str, dict[str, str | Non
 def test_the_chain_of_a_case_continues_beside_the_incident_that_moved_it(
     case_id: str | None, cause: EntryType, continues: bool
 ) -> None:
-    assert continues_case(event(EntryType.CASE_STATUS, case_id), event(cause, None)) is continues
+    assert continues_case(metadata(EntryType.CASE_STATUS, case_id), metadata(cause, None)) is continues
 
 
 def test_an_incident_causes_the_first_status_change_of_a_case_and_nothing_else() -> None:

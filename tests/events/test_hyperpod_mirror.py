@@ -17,6 +17,7 @@ import pytest
 from faultbridge.cli.commands.offline.rule import matcher
 from faultbridge.decode import registry
 from faultbridge.model.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, MirroredEvent, StackLocation, mirror
+from faultbridge.model.recorded import read_event
 from faultbridge.record.publish import Publish
 from tests.builders import STACK_ID
 from tests.ingest.world import LedgerFixture
@@ -59,7 +60,7 @@ MIRRORED_EVENTS = (
 
 def envelopes(*bodies: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the copies of events as the bus delivers them."""
-    return [envelope(copy) for body in bodies for copy in mirror(body, HOME)]
+    return [envelope(copy) for body in bodies for copy in mirror(read_event(body), HOME)]
 
 
 def envelope(copy: MirroredEvent, source: str = "faultbridge") -> dict[str, Any]:
@@ -131,7 +132,7 @@ def test_every_copy_has_the_fields_that_consumers_read(body: dict[str, Any]) -> 
 
 
 def test_a_copy_is_the_same_at_every_delivery() -> None:
-    assert list(mirror(OPENED, HOME)) == list(mirror(OPENED, HOME))
+    assert list(mirror(read_event(OPENED), HOME)) == list(mirror(read_event(OPENED), HOME))
 
 
 def test_an_event_without_a_hyperpod_counterpart_has_no_copy() -> None:

@@ -18,12 +18,11 @@ The ids that later commits need are stored in the node's state, so a retry and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from faultbridge.model.entries import FAULT_TYPES, Draft, Stream
+from faultbridge.model.entries import FAULT_TYPES, Draft, EntryMetadata, Stream
 from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.nodes import CaseEvent, NodeState
 from faultbridge.model.values import replace
@@ -32,15 +31,13 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 """Actors whose entries may start a chain: they act on an order, a schedule or a change outside Faultbridge."""
 
 
-def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
+def continues_case(event: EntryMetadata, cause: EntryMetadata) -> bool:
     """Return whether a search for the causes of an event must include the previous entry of its case.
 
     The result is True if `event` belongs to a case and its `cause` is an event of an incident. The causes of that
     incident do not lead to the first fault of the case, but the previous entry of the case does.
     """
-    return event["metadata"]["case_id"] is not None and (
-        cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value
-    )
+    return event.case_id is not None and cause.event_type == EntryType.CLUSTER_INCIDENT
 
 
 def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:

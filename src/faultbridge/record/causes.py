@@ -14,11 +14,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from faultbridge.model.causation import continues_case
-from faultbridge.model.entries import FAULT_TYPES
+from faultbridge.model.entries import FAULT_TYPES, EntryMetadata
 from faultbridge.model.errors import UnknownName
+from faultbridge.model.recorded import as_structure
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import CASES, EFFECTS, EVENTS, Index, Item, Key
 from faultbridge.record.ports import Table
@@ -75,14 +75,14 @@ def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
     """Return the causes of an entry, nearest first, and the raw record that started the chain, if known."""
     causes: dict[str, Link] = {}
     followed: set[str] = set()  # in a damaged table, an entry can be its own cause
-    while len(causes) <= MAX_LINKS and (cause := _event(item)["metadata"]["causation_id"]):
+    while len(causes) <= MAX_LINKS and (cause := _metadata(item).causation_id):
         if str(item["event_id"]) in followed:
             break
         followed.add(str(item["event_id"]))
         found = _find(table, cause)
         if found is None:
-            return list(causes.values()), str(cause)
-        before = _neighbor(table, item, -1) if continues_case(_event(item), _event(found)) else None
+            return list(causes.values()), cause
+        before = _neighbor(table, item, -1) if continues_case(_metadata(item), _metadata(found)) else None
         # An incident may have caused several entries of the case.
         for one in (found, before) if before else (found,):
             causes.setdefault(str(one["event_id"]), _link(one, Relation.CAUSE, len(causes) + 1))
@@ -114,9 +114,9 @@ def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item
     if item is None or not _is_of_case(item, item) or any(_is_of_case(one, item) for one in named):
         return
     after = _neighbor(table, item, 1)
-    cause = _event(after)["metadata"]["causation_id"] if after else None
+    cause = _metadata(after).causation_id if after else None
     found = _find(table, cause) if cause else None
-    if after and found and continues_case(_event(after), _event(found)):
+    if after and found and continues_case(_metadata(after), _metadata(found)):
         yield after
 
 
@@ -137,9 +137,8 @@ def _find(table: Table, event_id: str) -> Item | None:
     return next(_entries(table, EVENTS, keys.event(event_id)), None)
 
 
-def _event(item: Item) -> dict[str, Any]:
-    event: dict[str, Any] = json.loads(str(item["body"]))
-    return event
+def _metadata(item: Item) -> EntryMetadata:
+    return as_structure(EntryMetadata, json.loads(str(item["body"]))["metadata"])
 
 
 def _entries(table: Table, index: Index, partition: str) -> Iterator[Item]:

@@ -16,6 +16,7 @@ from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.events.hyperpod import StackLocation, mirror
 from faultbridge.model.events.wire import detail_of, stub_of
 from faultbridge.model.log import log_cause
+from faultbridge.model.recorded import read_event
 from faultbridge.model.storage.writes import Item, Key, Present, Update
 from faultbridge.record.ports import BusEvent, EventBus, FailedEvent, Table
 
@@ -93,7 +94,7 @@ class Publish(Struct, frozen=True):
             BusEvent(event_id, copy.detail_type, copy.detail, copy.resources)
             for event_id, entry in entries.items()
             if entry.get("cluster") in self.mirrored
-            for copy in mirror(json.loads(str(entry["body"])), home)
+            for copy in mirror(read_event(json.loads(str(entry["body"]))), home)
         ]
         refused = self.bus.put(copies) if copies else ()
         _log_refusals("mirror_event_refused", refused)

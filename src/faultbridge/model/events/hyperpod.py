@@ -14,17 +14,17 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from faultbridge.model.times import from_text, to_milliseconds
+from faultbridge.model.entries import EntryMetadata
+from faultbridge.model.event_data import CaseStatusData, EventData, Placement, ReplacementStepData
+from faultbridge.model.recorded import RecordedEvent
+from faultbridge.model.times import to_milliseconds
 
 NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
 CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
-
-Body = Mapping[str, Any]
 
 _HYPERPOD_REPAIR: Mapping[str, str] = {"replace_node": "Replace", "reboot_node": "Reboot", "reset_gpu": "Reboot"}
 _FAULT_TYPES: Mapping[str, str] = {"Replace": "NvidiaErrorTerminate", "Reboot": "NvidiaErrorReboot"}
@@ -65,50 +65,48 @@ class MirroredEvent(Struct, frozen=True):
     detail: str
 
 
-def mirror(body: Body, location: StackLocation) -> Iterator[MirroredEvent]:
+def mirror(event: RecordedEvent[EventData | None], location: StackLocation) -> Iterator[MirroredEvent]:
     """Yield the copies of an event in HyperPod's format; most events have no copy."""
-    metadata, data = body["metadata"], body.get("data") or {}
-    convert = _CONVERTERS.get(str(metadata["event_type"]))
-    if convert is None or not data:
+    metadata, data, arn = event.metadata, event.data, location.cluster_arn(event.metadata.cluster)
+    if isinstance(data, CaseStatusData):
+        copies = _case_copies(metadata, data, arn)
+    elif isinstance(data, ReplacementStepData):
+        copies = _step_copies(metadata, data, arn)
+    else:
         return
-    arn = location.cluster_arn(metadata["cluster"])
-    for detail_type, detail in convert(metadata, data, arn):
+    for detail_type, detail in copies:
         yield MirroredEvent(detail_type, (arn,), json.dumps(detail, ensure_ascii=False))
 
 
-def _case_copies(metadata: Body, data: Body, arn: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    to, code = data.get("to"), (data.get("cause") or {}).get("code") or "unknown"
-    instance = (data.get("incarnation") or {}).get("instance_id")
+def _case_copies(metadata: EntryMetadata, data: CaseStatusData, arn: str) -> Iterator[tuple[str, object]]:
+    to, code = data.to, data.cause.code or "unknown"
+    instance = data.incarnation.instance_id if data.incarnation else None
     if to in {"resolved", "expired"}:
-        summary = _summary("Healthy", f"Fault {code} is resolved: {data.get('reason') or to}.", "None", "")
+        summary = _summary("Healthy", f"Fault {code} is resolved: {data.reason or to}.", "None", "")
         yield NODE_HEALTH, _node_health(metadata, arn, instance, summary)
     elif to in {"open", "escalated"}:
-        repair = _HYPERPOD_REPAIR.get(str(data.get("repair_action")), "None") if to == "open" else "None"
+        repair = _HYPERPOD_REPAIR.get(data.repair_action, "None") if to == "open" else "None"
         fault = _FAULT_TYPES.get(repair, "NvidiaGPUUnhealthy")
         # The wording of HyperPod: consumers match parts of it.
         reason = f"Faultbridge has detected fault type {fault} ({code}) on this node and is unhealthy."
         summary = _summary("Unhealthy", reason, repair, _OPERATOR_NEEDED if repair == "None" else _IN_REPAIR)
         yield NODE_HEALTH, _node_health(metadata, arn, instance, summary)
         text = f"Instance {instance} is unhealthy. {reason} Repair action: {repair}."
-        yield CLUSTER_EVENT, _cluster_event(metadata, data, arn, _Description(instance, "Warn", text))
+        yield CLUSTER_EVENT, _cluster_event(metadata, data.placement, arn, _Description(instance, "Warn", text))
 
 
-def _step_copies(metadata: Body, data: Body, arn: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    step, failed = str(data.get("step")), bool(data.get("failure"))
-    result = f"failed at the step {step}" if failed else _STEP_RESULTS.get((step, str(data.get("outcome"))))
+def _step_copies(metadata: EntryMetadata, data: ReplacementStepData, arn: str) -> Iterator[tuple[str, object]]:
+    failed = bool(data.failure)
+    result = f"failed at the step {data.step}" if failed else _STEP_RESULTS.get((data.step, data.outcome))
     if result is None:
         return
-    instance = data.get("new_instance") or data.get("old_instance")
-    text = f"Instance {instance or metadata.get('node')} {result}"
-    failure = str(data.get("reason") or data.get("failure")) if failed else ""
-    event = _cluster_event(metadata, data, arn, _Description(instance, "Error" if failed else "Info", text, failure))
-    yield CLUSTER_EVENT, event
-
-
-_CONVERTERS: Mapping[str, Callable[[Body, Body, str], Iterator[tuple[str, dict[str, Any]]]]] = {
-    "Case Status Change": _case_copies,
-    "Node Replacement Step": _step_copies,
-}
+    instance = data.new_instance or data.old_instance
+    text = f"Instance {instance or metadata.node} {result}"
+    failure = str(data.reason or data.failure) if failed else ""
+    yield (
+        CLUSTER_EVENT,
+        _cluster_event(metadata, None, arn, _Description(instance, "Error" if failed else "Info", text, failure)),
+    )
 
 
 class _Description(Struct, frozen=True):
@@ -127,52 +125,50 @@ def _summary(status: str, reason: str, repair: str, recommendation: str) -> dict
     }
 
 
-def _node_health(metadata: Body, arn: str, instance: str | None, summary: dict[str, str]) -> dict[str, Any]:
+def _node_health(metadata: EntryMetadata, arn: str, instance: str | None, summary: dict[str, str]) -> object:
     return {
-        "ClusterName": _sagemaker_name(metadata["cluster"]),
+        "ClusterName": _sagemaker_name(metadata.cluster),
         "ClusterArn": arn,
         "InstanceId": instance or "",
         "HealthSummary": summary,
-        "EventTime": to_milliseconds(from_text(metadata["occurred_at"])),
+        "EventTime": to_milliseconds(metadata.occurred_at),
         "Tags": {},
         "Faultbridge": _origin(metadata),
     }
 
 
-def _cluster_event(metadata: Body, data: Body, arn: str, about: _Description) -> dict[str, Any]:
-    group = (data.get("placement") or {}).get("group")
+def _cluster_event(metadata: EntryMetadata, placement: Placement | None, arn: str, about: _Description) -> object:
+    group = placement.group if placement else None
     return {
         "EventDetails": {
-            "EventId": str(uuid.uuid5(uuid.UUID(metadata["event_id"]), "hyperpod")),
+            "EventId": str(uuid.uuid5(uuid.UUID(metadata.event_id), "hyperpod")),
             "ClusterArn": arn,
-            "ClusterName": _sagemaker_name(metadata["cluster"]),
+            "ClusterName": _sagemaker_name(metadata.cluster),
             **({"InstanceGroupName": _sagemaker_name(group)} if group else {}),
             **({"InstanceId": about.instance} if about.instance else {}),
             "ResourceType": "Instance",
-            "EventTime": to_milliseconds(from_text(metadata["occurred_at"])),
+            "EventTime": to_milliseconds(metadata.occurred_at),
             "EventLevel": about.level,
             "Description": about.text,
             "EventDetails": {
-                "EventMetadata": {
-                    "Instance": {"FailureMessage": about.failure, "NodeLogicalId": metadata.get("node") or ""}
-                }
+                "EventMetadata": {"Instance": {"FailureMessage": about.failure, "NodeLogicalId": metadata.node or ""}}
             },
         },
         "Faultbridge": _origin(metadata),
     }
 
 
-def _origin(metadata: Body) -> dict[str, Any]:
+def _origin(metadata: EntryMetadata) -> object:
     return {
         "schemaVersion": "1.0",
         "mirror": True,
-        "eventId": metadata["event_id"],
-        "eventType": metadata["event_type"],
-        "caseId": metadata.get("case_id"),
-        "stream": metadata["stream"],
-        "epoch": metadata["epoch"],
-        "sequence": metadata["sequence"],
-        "node": metadata.get("node"),
+        "eventId": metadata.event_id,
+        "eventType": metadata.event_type,
+        "caseId": metadata.case_id,
+        "stream": metadata.stream,
+        "epoch": metadata.epoch,
+        "sequence": metadata.sequence,
+        "node": metadata.node,
     }
 
 
