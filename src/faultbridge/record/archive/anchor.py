@@ -6,8 +6,8 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from faultbridge.decide import entry_builder
@@ -76,12 +76,12 @@ class Anchor(Struct, frozen=True):
 def read_anchor(key: str, body: bytes) -> AnchorDocument:
     """Parse a stored anchor; raises `Rejected` (`bad_object`) if it is damaged or its root does not match."""
     try:
-        found: dict[str, Any] = json.loads(gzip.decompress(body))
-        heads = {name: (int(one[0]), int(one[1]), str(one[2])) for name, one in found["heads"].items()}
-        anchor = AnchorDocument(key, found["stack_id"], found["cluster"], found["at"], found["root"], heads)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
+        anchor = msgspec.convert(json.loads(gzip.decompress(body)) | {"key": key}, AnchorDocument)
+    except (OSError, EOFError, ValueError, TypeError):
         raise Rejected("bad_object", "the object is not an anchor; restore its first version") from None
-    leaves = [leaf(name, Head(epoch=one[0], sequence=one[1], hash=one[2])) for name, one in sorted(heads.items())]
+    leaves = [
+        leaf(name, Head(epoch=one[0], sequence=one[1], hash=one[2])) for name, one in sorted(anchor.heads.items())
+    ]
     if merkle_root(leaves) != anchor.root:
         raise Rejected("bad_object", "the Merkle root does not match the heads; restore the object's first version")
     return anchor

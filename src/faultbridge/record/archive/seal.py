@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
+import msgspec
 from msgspec import Struct, field, to_builtins
 
 from faultbridge.model.canonical_json import canonical_json
@@ -71,12 +70,8 @@ class Manifest(Struct, frozen=True):
     def read(cls, body: bytes) -> Manifest:
         """Parse a manifest. Raises `Rejected` (`bad_object`) if `body` is not a manifest."""
         try:
-            found: dict[str, Any] = json.loads(body)
-            objects = tuple(SealedObject(**one) for one in found.pop("objects"))
-            ranges = tuple(SealedRange(**one) for one in found.pop("ranges"))
-            del found["version"]
-            return cls(**found, objects=objects, ranges=ranges)
-        except (ValueError, TypeError, KeyError, AttributeError):
+            return msgspec.json.decode(body, type=cls)
+        except ValueError:
             raise Rejected("bad_object", "the object is not a manifest; restore its previous version") from None
 
 

@@ -15,8 +15,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
 from secrets import token_bytes
-from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from faultbridge.model import names
@@ -300,8 +300,7 @@ def senders_of(document: bytes) -> dict[str, WebhookSender]:
     optional; the default is `request-signature`.
     """
     try:
-        written = json.loads(document)
-        senders = {name: _sender(name, one) for name, one in written.items()}
+        senders = {name: _sender(name, one) for name, one in msgspec.json.decode(document, type=_SENDERS).items()}
         _check_body_signers(senders.values())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, Rejected) as error:
         # The document contains secrets: no part of it may be logged.
@@ -315,13 +314,9 @@ def with_sender(document: bytes, sender: WebhookSender) -> bytes:
 
     Raises `Misconfigured` if the document is not valid before or after the change.
     """
-    written = {
-        "cluster": sender.cluster,
-        "sources": sorted(sender.sources),
-        "secrets": [secret.decode() for secret in sender.secrets],
-        "proof": sender.proof.value,
-    }
-    changed = json.dumps({**_readable(document), sender.name: written}).encode()
+    secrets = tuple(secret.decode() for secret in sender.secrets)
+    written = _Written(sender.cluster, tuple(sorted(sender.sources)), secrets, sender.proof)
+    changed = _rendered({**_readable(document), sender.name: written})
     senders_of(changed)
     return changed
 
@@ -331,21 +326,33 @@ def without_sender(document: bytes, name: str) -> bytes:
 
     Raises `Misconfigured` if the document is not valid.
     """
-    return json.dumps({other: one for other, one in _readable(document).items() if other != name}).encode()
+    return _rendered({other: one for other, one in _readable(document).items() if other != name})
 
 
-def _readable(document: bytes) -> dict[str, Any]:
+class _Written(Struct, frozen=True):
+    cluster: str
+    sources: tuple[str, ...]
+    secrets: tuple[str, ...]
+    proof: Proof = Proof.REQUEST_SIGNATURE
+
+
+_SENDERS = dict[str, _Written]
+
+
+def _readable(document: bytes) -> dict[str, _Written]:
     senders_of(document)
-    found: dict[str, Any] = json.loads(document)
-    return found
+    return msgspec.json.decode(document, type=_SENDERS)
 
 
-def _sender(name: str, written: Mapping[str, Any]) -> WebhookSender:
-    secrets = tuple(str(secret).encode() for secret in written["secrets"])
-    sources, proof = frozenset(map(str, written["sources"])), Proof(written.get("proof", Proof.REQUEST_SIGNATURE))
+def _rendered(senders: Mapping[str, _Written]) -> bytes:
+    return json.dumps(msgspec.to_builtins(senders)).encode()
+
+
+def _sender(name: str, written: _Written) -> WebhookSender:
+    secrets, sources = tuple(secret.encode() for secret in written.secrets), frozenset(written.sources)
     if not secrets or min(map(len, secrets)) < MIN_SECRET_LENGTH or not sources <= SOURCES:
         raise ValueError(name)
-    return WebhookSender(name, names.cluster_name(written["cluster"]), sources, secrets, proof)
+    return WebhookSender(name, names.cluster_name(written.cluster), sources, secrets, written.proof)
 
 
 def _check_body_signers(senders: Collection[WebhookSender]) -> None:
