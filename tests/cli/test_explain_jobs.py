@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from faultbridge.decide.policyfile.parser import read_policy
+from faultbridge.decode.data.policies import version_of
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.storage.items import state_item
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
+from faultbridge.record.policies import PolicyStore
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.cli.builders import CLUSTER, NODE, PYTHON_ERROR, explain, start
@@ -113,6 +116,30 @@ def test_the_recorded_end_of_a_job_is_evidence_like_a_line_of_its_log(
 
 def _is_of_job(point: dict[str, Any]) -> bool:
     return point["signal"] is None or (point["signal"]["trust"], point["signal"]["file"]) == ("job", "job 88213")
+
+
+ATTEMPT = """\
+step 40 loss=2.1
+step 41 loss=2.1
+[rank21]: RuntimeError: CUDA error: unspecified launch failure
+W0203 api.py:900] [default] Worker group FAILED. 2/3 attempts left; will restart worker group
+"""
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [("null", "RESTART"), ("2", "STOP")])
+def test_the_policy_of_the_cluster_states_how_many_attempts_that_end_alike_stop_a_job(
+    desk: Desk, tmp_path: Path, limit: str, verdict: str
+) -> None:
+    document, ports = read_policy(f"limits: {{same_attempts: {limit}}}"), desk.world.ports
+    PolicyStore(ports.table, ports.clock).put({**document, "version": version_of(document)})
+    start(desk)
+    run(desk, 1)
+    end(desk)
+    log = tmp_path / "job.err"
+    log.write_text(2 * ATTEMPT)
+    assert explain(desk, log)["verdict"] == verdict
+    assert desk(*OF_JOB, str(log), "--record").code == 0
+    assert desk.json("job", "show", "88213", "--cluster", CLUSTER)["verdict"]["outlook"] == verdict
 
 
 def test_a_recorded_reason_never_outweighs_a_fault_of_the_node(desk: Desk) -> None:

@@ -91,6 +91,17 @@ def test_the_third_run_that_ends_alike_without_progress_stops_the_job(
     assert event["data"]["verdict"] == outlook
 
 
+@pytest.mark.parametrize(("limit", "outlooks"), [(2, ["RESTART", "STOP"]), (4, ["RESTART"] * 3 + ["STOP"])])
+def test_the_policy_may_state_how_many_runs_that_end_alike_stop_the_job(limit: int, outlooks: list[str]) -> None:
+    world, found = World(nodes=1), []
+    for _ in outlooks:
+        run(world, 1200)
+        facts = document("RESTART", mechanism=UNKNOWN, domain="software")
+        job = record_verdict(jobs(world).writer, CLUSTER, "1", facts, limit)
+        found.append(job.verdict.outlook if job.verdict else None)
+    assert found == outlooks
+
+
 def test_the_best_step_of_all_runs_is_kept() -> None:
     counted = Attempts()
     for step in (100, 80, None, 90):

@@ -155,6 +155,7 @@ class Limits(Struct, frozen=True):
       because of suspected faults; at least one node may.
     - A node that waits for capacity or for a successor longer than `page_waiting_after` sends an urgent page.
     - After a person acknowledged a case, urgent pages about it are not repeated for `acknowledged_for`.
+    - A job whose last `same_attempts` attempts ended alike without progress is not restarted; None is 3, as packaged.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
       None, findings never count as faults.
     """
@@ -177,6 +178,7 @@ class Limits(Struct, frozen=True):
     probation: timedelta = timedelta(hours=24)
     relapse_verify_level: int = 4
     finding_precision: int | None = None
+    same_attempts: int | None = None
     update_deadline: timedelta = timedelta(hours=6)
     update_grace: timedelta = timedelta(minutes=15)
     page_waiting_after: timedelta = timedelta(hours=1)

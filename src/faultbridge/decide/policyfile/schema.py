@@ -192,6 +192,7 @@ class LimitsPart(_Part):
     probation: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=90 * _DAY), _AS_TEXT] = _DAY
     relapse_verify_level: Annotated[int, Field(ge=1, le=5)] = 4
     finding_precision: Annotated[int, Field(ge=1, le=100)] | None = None
+    same_attempts: Annotated[int, Field(ge=2, le=100)] | None = None
     update_deadline: Duration = 6 * 3_600
     update_grace: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY), _AS_TEXT] = 900
     page_waiting_after: Duration = 3_600

@@ -102,6 +102,7 @@ _WEAKER_WHEN_HIGHER = frozenset(
         "limits.per_hour",
         "limits.isolation_percent",
         "limits.attempts",
+        "limits.same_attempts",
         "limits.act_within",
         "limits.claim_ttl",
         "limits.acknowledged_for",
@@ -137,10 +138,10 @@ _NULL_LEVEL = 2.5
 Level 3 is therefore safer than null, and null is safer than level 2.
 """
 
-_NULL_RANKS = {"limits.finding_precision": 101.0}
+_NULL_RANKS = {"limits.finding_precision": 101.0, "limits.same_attempts": 3.0}
 """The rank of null by field, for fields that are not levels.
 
-Without `finding_precision`, no finding is a fault, which is safer than any percentage.
+Without `finding_precision`, no finding is a fault, which is safer than any percentage. `same_attempts` is 3 by default.
 """
 
 _UNSAFE = {

@@ -97,12 +97,11 @@ def packaged_book() -> Book:
 
 
 @cache
-def packaged_weights() -> Weights:
-    """Return the weights in this package: the points of each kind of evidence, and the limits."""
-    found = explain_weights()
-    return Weights(
-        {one["name"]: one["points"] for one in found["weights"]}, {one["name"]: one["value"] for one in found["limits"]}
-    )
+def packaged_weights(same_attempts: int | None = None) -> Weights:
+    """Return the points of each kind of evidence, and the limits; a policy may replace `same_attempts`."""
+    found, own = explain_weights(), {"same_attempts": same_attempts} if same_attempts else {}
+    limits = {one["name"]: one["value"] for one in found["limits"]} | own
+    return Weights({one["name"]: one["points"] for one in found["weights"]}, limits)
 
 
 def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:

@@ -29,17 +29,20 @@ OF_PLACE = frozenset({"platform", "hardware"})
 """Domains whose mechanisms a restart elsewhere, or later, can avoid."""
 
 
-def record_verdict(writer: JobWriter, cluster: str, job_id: str, document: Mapping[str, Any]) -> Job:
+def record_verdict(
+    writer: JobWriter, cluster: str, job_id: str, document: Mapping[str, Any], same_attempts: int | None = None
+) -> Job:
     """Record the verdict in a document of `faultbridge explain`, once, and return the job.
 
     If the job's runs end with the same mechanism without progress again and again, its verdict is STOP, unless the
-    mechanism is of the hardware or the platform. As many runs as attempts in one log count (`same_attempts`).
+    mechanism is of the hardware or the platform. `same_attempts` is the limit of the cluster's policy, if it has one;
+    otherwise, as many runs count as attempts in one log.
     """
     job = writer.find(cluster, job_id)
     if job is not None and document["mechanism"] and document["domain"] not in OF_PLACE:
         attempts = job.attempts.after(document["mechanism"], step_of(writer.table, job))
-        limit = next(one["value"] for one in explain_weights()["limits"] if one["name"] == "same_attempts")
-        if attempts.repeated >= limit:
+        packaged = next(one["value"] for one in explain_weights()["limits"] if one["name"] == "same_attempts")
+        if attempts.repeated >= (same_attempts or packaged):
             document = {**document, "verdict": STOP, "nodes": []}
     verdict = JobVerdict(
         document["verdict"], tuple(document["nodes"]), document["mechanism"], document["hardware"]["state"]

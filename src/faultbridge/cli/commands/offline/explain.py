@@ -229,12 +229,17 @@ def explained(
     # The verdict needs the nodes of the job; the ranks on some of them may be unknown.
     unplaced = sorted(window.nodes - set(ranks.values()))
     nodes = {**ranks, **{-number: node for number, node in enumerate(unplaced, 1)}}
-    verdict = decide(merged, book.mechanisms, packaged_weights(), nodes, recorded.affected)
+    weights = packaged_weights(_same_attempts(session, window.cluster))
+    verdict = decide(merged, book.mechanisms, weights, nodes, recorded.affected)
     gpus = gpus_of(session.application.append, window.cluster, ranks.values(), window.ended_at)
     document = verdict_document(verdict, merged, RankMap(ranks, gpus))
     states = _faulty_nodes(session, window, signals)
     document = without_repaired(document, _repaired(states, signals))
     return {**document, "job": recorded.job, "repairs": _repairs(states)}
+
+
+def _same_attempts(session: Session, cluster: str) -> int | None:
+    return rules_of(session.application.rulebook, cluster).policy.limits.same_attempts
 
 
 def _read(
@@ -491,7 +496,8 @@ def explain_job(
     if request.record and request.cluster and request.job:
         from faultbridge.repair.jobs.verdicts import record_verdict
 
-        job = record_verdict(wire_jobs(session.application).writer, request.cluster, request.job, document)
+        writer, limit = wire_jobs(session.application).writer, _same_attempts(session, request.cluster)
+        job = record_verdict(writer, request.cluster, request.job, document, limit)
         if job.verdict is not None and job.verdict.outlook != document["verdict"]:
             notice(f"recorded as {job.verdict.outlook}: the last runs ended for this reason without progress")
     if not session.prints_table:
