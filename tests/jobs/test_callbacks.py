@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.enums import CaseStatus, ProviderFailure
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage import jobs as stored
 from faultbridge.model.storage.writes import Delete, Key
@@ -20,7 +20,7 @@ from faultbridge.repair.jobs.changes import Resume
 from faultbridge.repair.jobs.verdicts import record_verdict
 from tests.events.validate import assert_valid_event
 from tests.jobs.builders import callback, configure, document, repaired
-from tests.jobs.resume import changes, job_data, jobs
+from tests.jobs.resume import break_and_end, changes, job_data, jobs, started
 from tests.races import run_before_write
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call, raise_once
@@ -50,6 +50,20 @@ def test_a_callback_receives_the_published_event_once_and_its_delivery_is_a_vali
     assert result["data"]["callback"] == {"name": "webhook", "delivered": True}
     assert result["metadata"]["causation_id"] == event["metadata"]["event_id"] == notice.event_id
     assert jobs(world).rows(CLUSTER) == ()
+
+
+def test_a_callback_carries_which_attempt_of_the_job_failed_and_how_many_failed_alike_before_it() -> None:
+    world = started(1)
+    configure(world, "webhook")
+    for _ in range(2):
+        jobs(world).end(CLUSTER, "1", outcome="failed")
+        world.clock.advance(60)
+        jobs(world).start(CLUSTER, "1", ["node-1"])
+    break_and_end(world)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.advance_minutes(5)
+    data = json.loads(world.callback.received[-1].event)["data"]
+    assert (data["change"], data["attempt"], data["repeated_attempts"]) == ("resumable", 3, 2)
 
 
 def test_a_callback_that_fails_is_tried_again_until_it_is_delivered() -> None:

@@ -421,6 +421,18 @@ def test_the_ranks_behind_are_named_if_the_counters_of_one_node_show_them(of_fir
     assert named == ("node-2 GPU 1, node-2 GPU 3" if of_second == "1,3" else "")
 
 
+def test_the_rank_behind_is_named_too_if_the_heartbeats_of_a_job_show_that_it_stalled() -> None:
+    world = World(nodes=2, catalog=load_catalog())
+    ranks = {"node-1": "0-7", "node-2": "8-15"}
+    jobs(world).start(CLUSTER, "1", ["node-1", "node-2"], stall_after=LIMIT, ranks=ranks)
+    beat(world, 7)
+    stop_sending(world, 2, behind="5")
+    world.advance_minutes(11)
+    reason = job_data(world)[-1]["reason"]
+    assert reason.startswith("step 7 has not advanced for 600 s")
+    assert reason.endswith("; behind, without a running kernel: node-2 GPU 5 (rank 13)")
+
+
 def test_a_job_that_ended_meanwhile_is_not_stalled() -> None:
     world = running_on_two_nodes()
     run_before_write(

@@ -89,16 +89,16 @@ class JobProgress(Struct, frozen=True):
                 now = truncate(self.jobs.clock.now())
                 self._change_stall(job, now, JobChange(JobChangeKind.STALLED, _stopped(job, stops)))
 
-    def _stops(self, job: Job) -> dict[str, Condition]:
-        """Return the condition of each node of a job that has stopped; empty if one has not."""
+    def _stops(self, job: Job, *, must_all: bool = True) -> dict[str, Condition]:
+        """Return the condition of each node of a job that has stopped; if all must, empty if one has not."""
         found: dict[str, Condition] = {}
         for at in range(0, len(job.nodes), NODES_READ_AT_ONCE):  # usually one of the first nodes still sends
             keys = [NodeKey(job.cluster, node) for node in job.nodes[at : at + NODES_READ_AT_ONCE]]
             for state in self.jobs.append.read_many(keys):
                 stop = stop_of(state, job)
-                if stop is None:
+                if stop is None and must_all:
                     return {}
-                found[state.key.node] = stop
+                found |= {state.key.node: stop} if stop is not None else {}
         return found
 
     def _change_stall(self, job: Job, stalled_at: datetime | None, change: JobChange) -> None:
@@ -141,9 +141,8 @@ class JobProgress(Struct, frozen=True):
                 return None
             return replace(before, stalled_at=now) if current.is_stalled(now, before.stall_after) else None
 
-        self.jobs.writer.change(
-            job.cluster, job.id, update, JobChange(JobChangeKind.STALLED, _stall(progress, job.stall_after))
-        )
+        text = _stall(progress, job.stall_after) + _behind(job, self._stops(job, must_all=False))
+        self.jobs.writer.change(job.cluster, job.id, update, JobChange(JobChangeKind.STALLED, text))
 
     def _judge_loss(self, job: Job, progress: Progress, step: int, loss: float, *, advanced: bool) -> Job:
         """Record that the loss becomes abnormal or, at a new step, normal again; return the job."""
@@ -187,15 +186,19 @@ def stop_of(state: NodeState, job: Job) -> Condition | None:
 
 
 def _stopped(job: Job, stops: Mapping[str, Condition]) -> str:
-    """Return why a job is stalled, with the GPUs and ranks that are behind, if the counters of its GPUs show them."""
     since = to_text(max(one.since for one in stops.values()))
     what = f"no data has moved between its {len(stops)} nodes" if len(stops) > 1 else "the GPUs of its node did nothing"
+    return f"{what} since {since}{_behind(job, stops)}"
+
+
+def _behind(job: Job, stops: Mapping[str, Condition]) -> str:
+    """Return the GPUs and ranks of a stalled job that are behind as text, if the counters of its GPUs show them."""
     found = {node: one.attributes.get("behind", "").split(",") for node, one in stops.items()}
     behind = {node: own for node, numbers in found.items() if (own := [one for one in numbers if _NUMBER.match(one)])}
     if not behind or len(behind) == len(stops) > 1:
-        return f"{what} since {since}"
+        return ""
     named = (f"{node} GPU {number}{_rank(job, node, number)}" for node in sorted(behind) for number in behind[node])
-    return f"{what} since {since}; behind, without a running kernel: {', '.join(islice(named, MAX_BEHIND))}"
+    return f"; behind, without a running kernel: {', '.join(islice(named, MAX_BEHIND))}"
 
 
 def _rank(job: Job, node: str, number: str) -> str:
