@@ -60,8 +60,11 @@ MARKED: Counter[Mark] = Counter()
 @pytest.fixture(autouse=True)
 def _sensitive_detectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the detectors by ones that a small cluster and a short history can trigger."""
-    sensitive = tuple(replace(one, min_peers=1, windows=1, score=1) for one in sweep.detectors())
-    monkeypatch.setattr(sweep, "detectors", lambda: sensitive)
+    sensitive = {
+        peers: tuple(replace(one, min_peers=1, windows=1, score=1) for one in sweep.detectors(peers))
+        for peers in ("nodes", "jobs")
+    }
+    monkeypatch.setattr(sweep, "detectors", lambda peers="nodes": sensitive[peers])
     monkeypatch.setattr(history, "Environment", GrayEnvironment)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -13,10 +12,9 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe
-from faultbridge.decide.peers import Outlier, find_outliers, main_part, rise_per_hour
+from faultbridge.decide.peers import find_outliers, main_part, rise_per_hour
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import shard_of
-from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.conditions import is_another
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, NoteKind
@@ -34,9 +32,9 @@ from faultbridge.model.storage.writes import Absent, Equals, Put
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
-from faultbridge.record.queries import node_names, query_all
+from faultbridge.record.queries import node_names
 from faultbridge.record.rulebook import Rulebook, rules_of
-from faultbridge.repair.findings.job_peers import Measured, count_windows, find_slow, measure
+from faultbridge.repair.findings.job_peers import Comparison, Comparisons, compare_job, measure
 from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.repair.findings.recurrence import record_recurrences
 from faultbridge.repair.jobs.jobs import Jobs
@@ -166,26 +164,8 @@ INTERVAL, JOB_INTERVAL = timedelta(hours=1), timedelta(minutes=2)
 JOBS = stored.PARTS
 """The item of baselines that has the slow devices of jobs."""
 
-
-class Comparison(NamedTuple):
-    """The result of comparing one node with its peers by one detector.
-
-    `baseline` has the node's current counters, for the next comparison. `outlier` states how far the node is from its
-    peers, and `evidence` says it; it is None if the node is no outlier. `compared` is False if the rise of the counters
-    is unknown, as in the first comparison of a node. `component` is the component that caused more than half of the
-    rise of an outlier, or None, and `ranks` are its ranks.
-    """
-
-    baseline: Baseline
-    outlier: Outlier | None
-    compared: bool
-    component: Component | None = None
-    evidence: str = ""
-    ranks: tuple[int, ...] = ()
-
-
-Comparisons = Mapping[tuple[str, str], Comparison]
-"""The comparisons, by the name of the node and the name of the detector."""
+FORGET = 5
+"""After so many comparisons in which no device of a node was slow, nothing about the node is stored."""
 
 
 class ComparePeers(Struct, frozen=True):
@@ -208,18 +188,18 @@ class ComparePeers(Struct, frozen=True):
         before = stored.read_baselines(row).nodes if row is not None else {}
         if (not running and not before) or (row is not None and now - stored.compared_at(row) < JOB_INTERVAL):
             return 0
-        compared: dict[tuple[str, str], Comparison] = {}
+        compared = Comparisons()
         for job in known.read(cluster, running):
             progress = table.get(progress_key(cluster, job.id))
             measured = measure(table, job, read_progress(progress) if progress else None, now)
-            compared |= _compare_job(self.of_jobs, job, measured, before)
+            compared |= compare_job(self.of_jobs, job, measured, before)
         busy = {node for one in running for node in one.nodes}
-        kept = {node: {**own} for node, own in before.items() if node in busy}
+        held = {node: {**own} for node, own in before.items() if node in busy}
         for (node, detector), one in compared.items():
-            kept.setdefault(node, {})[detector] = one.baseline
-        held = {node: {name: one for name, one in own.items() if one.streak > -FORGET} for node, own in kept.items()}
-        held = {node: own for node, own in held.items() if own}
-        if not self._write(cluster, JOBS, held, now):
+            held.setdefault(node, {})[detector] = one.baseline
+            if one.baseline.streak <= -FORGET:
+                del held[node][detector]
+        if not self._write(cluster, JOBS, {node: own for node, own in held.items() if own}, now):
             return 0
         return self._record(rules_of(self.rulebook, cluster), self.of_jobs, compared, lambda node: node not in busy)
 
@@ -237,7 +217,8 @@ class ComparePeers(Struct, frozen=True):
         if not self._store(cluster, compared, before, now):
             return 0
         nodes = {state.key.node: state for state in states}
-        opened = record_recurrences(self.append, rules.config, nodes, self._findings(cluster))
+        known = Judgments(self.append).list([cluster], ended=True)
+        opened = record_recurrences(self.append, rules.config, nodes, known)
         opened += self._record(rules, self.detectors, compared, nodes.__contains__)
         self._mark_proved(cluster, nodes)
         return opened
@@ -263,10 +244,6 @@ class ComparePeers(Struct, frozen=True):
             return False
         return True
 
-    def _findings(self, cluster: str) -> list[Finding]:
-        rows = query_all(self.append.table, stored.finding_key(cluster, "").pk, prefix=stored.FINDING)
-        return [stored.read_finding(row) for row in rows]
-
     def _record(
         self, rules: Rules, detectors: Sequence[Detector], compared: Comparisons, has_left: Callable[[str], bool]
     ) -> int:
@@ -274,7 +251,7 @@ class ComparePeers(Struct, frozen=True):
 
         A finding about a node that was not compared ends if the node `has_left`.
         """
-        known, opened = self._findings(rules.config.cluster), 0
+        known, opened = Judgments(self.append).list([rules.config.cluster], ended=True), 0
         windows = {one.name: one.windows for one in detectors}
         of_peers = [one for one in known if one.ended_at is None and one.detector in windows]
         live = {(one.node, one.detector): one for one in of_peers}
@@ -294,7 +271,7 @@ class ComparePeers(Struct, frozen=True):
 
     def _mark_proved(self, cluster: str, states: Mapping[str, NodeState]) -> None:
         by_name = {one.name: one for one in (*self.detectors, *self.of_jobs)}
-        for finding in self._findings(cluster):
+        for finding in Judgments(self.append).list([cluster], ended=True):
             state, found_by = states.get(finding.node), by_name.get(finding.detector)
             if state is None or state.case is None or found_by is None:
                 continue
@@ -354,7 +331,7 @@ def _compare(
     detectors: Sequence[Detector], totals: Sequence[Total], before: Mapping[str, Mapping[str, Baseline]]
 ) -> Comparisons:
     """Compare the nodes of each group; `baseline.streak` counts the comparisons as an outlier in a row."""
-    compared: dict[tuple[str, str], Comparison] = {}
+    compared = Comparisons()
     for detector in detectors:
         own = [one for one in totals if one.detector == detector.name]
         for group in sorted({one.group for one in own}):
@@ -369,30 +346,6 @@ def _compare(
                 component = one.components.get(main_part(last, one.now) or "") if outlier else None
                 shown = outlier and f"{outlier.value} an hour, the median of {outlier.peers} peers is {outlier.median}"
                 compared[one.node, detector.name] = Comparison(baseline, outlier, known, component, shown or "")
-    return compared
-
-
-FORGET = 5
-"""After so many comparisons in which no device of a node was slow, nothing about the node is stored."""
-
-
-def _compare_job(
-    detectors: Sequence[Detector], job: Job, measured: Sequence[Measured], before: Mapping[str, Mapping[str, Baseline]]
-) -> Comparisons:
-    """Compare the devices and ranks of a job; nodes without measurements, and detectors without peers, are left out."""
-    compared: dict[tuple[str, str], Comparison] = {}
-    slow = find_slow(detectors, job, measured)
-    for detector in detectors:
-        latest = {one.node: one.at for one in measured if detector.counters[0] in one.values}
-        for node, at in latest.items():
-            found, last = slow.get((node, detector.name)), before.get(node, {}).get(detector.name)
-            baseline = count_windows(detector, found.measured if found else None, last, at)
-            if found is not None:
-                one = found.measured
-                result = Comparison(baseline, found.outlier, True, one.component, found.text, one.ranks)
-            else:
-                result = Comparison(baseline, None, baseline.streak <= -detector.windows)
-            compared[node, detector.name] = result
     return compared
 
 
@@ -416,11 +369,11 @@ def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) 
 
 
 def _facts(finding: Finding) -> dict[str, object]:
-    of_job = {"rank": finding.rank, "evidence": finding.evidence} if finding.rank is not None else {}
-    return of_job | {
+    return {
         "finding_id": finding.id,
         "detector": finding.detector,
         "value": finding.value,
         "median": finding.median,
         "peers": finding.peers,
+        "rank": finding.rank,
     }

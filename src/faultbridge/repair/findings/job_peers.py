@@ -7,9 +7,10 @@ job and from those of its own node: a node whose devices all differ does other w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -23,7 +24,6 @@ from faultbridge.model.findings import Baseline, Detector
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.counter_samples import LastSample, read_samples
-from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 
 FRESH = timedelta(minutes=5)
@@ -53,14 +53,6 @@ class Measured(Struct, frozen=True):
         device = f"GPU {one.index}" if one.type is ComponentType.GPU else f"NIC {one.name}"
         ranks = ", ".join(map(str, self.ranks))
         return f"{device} (rank{'s' if len(self.ranks) > 1 else ''} {ranks})" if ranks else device
-
-
-class Slow(Struct, frozen=True):
-    """A slow device: how far it is from its peers."""
-
-    measured: Measured
-    outlier: Outlier
-    text: str
 
 
 def measure(table: Table, job: Job, progress: Progress | None, now: datetime) -> list[Measured]:
@@ -93,29 +85,59 @@ def _steps(job: Job, progress: Progress | None, now: datetime) -> Iterator[Measu
                 yield Measured(node, gpu, (rank,), progress.advanced_at, {STEP: progress.step_ms[rank]})
 
 
-def find_slow(detectors: Iterable[Detector], job: Job, measured: Sequence[Measured]) -> dict[tuple[str, str], Slow]:
-    """Return the slowest device of each node and detector, if it is slow; its text also has its other signs.
+class Comparison(NamedTuple):
+    """The result of comparing one node with its peers by one detector.
 
-    The step of a rank is left out if one of its devices is slow, because that is the cause.
+    `baseline` has the node's current counters, for the next comparison. `outlier` states how far the node is from its
+    peers, and `evidence` says it; it is None if the node is no outlier. `compared` is False if the rise of the counters
+    is unknown, as in the first comparison of a node. `component` is the component that caused more than half of the
+    rise of an outlier, or None, and `ranks` are its ranks.
     """
-    found = {(one.node, each.name): (one, outlier) for each in detectors for one, outlier in _slowest(each, measured)}
-    units = {each.name: each.unit for each in detectors}
-    slow = {}
-    for (node, detector), (one, outlier) in found.items():
-        others = {
-            name: (other, distance)
-            for (place, name), (other, distance) in found.items()
-            if place == node and name != detector and set(other.ranks) & set(one.ranks)
-        }
-        if others and STEP in one.values:
-            continue
-        text = (
-            f"{one.name} of job {job.id}: {outlier.value} {units[detector]}, "
-            f"the median of {outlier.peers} peers is {outlier.median}"
-        )
-        more = (f"; {other.value} {units[name]}, not {other.median}" for name, (_, other) in sorted(others.items()))
-        slow[node, detector] = Slow(one, outlier, text + "".join(more))
-    return slow
+
+    baseline: Baseline
+    outlier: Outlier | None
+    compared: bool
+    component: Component | None = None
+    evidence: str = ""
+    ranks: tuple[int, ...] = ()
+
+
+Comparisons = dict[tuple[str, str], Comparison]
+"""The comparisons, by the name of the node and the name of the detector."""
+
+
+def compare_job(
+    detectors: Sequence[Detector], job: Job, measured: Sequence[Measured], before: Mapping[str, Mapping[str, Baseline]]
+) -> Comparisons:
+    """Compare the devices and ranks of a job; the slowest one of each node counts, with its other signs as evidence.
+
+    The step of a rank is left out if one of its devices is slow, because that is the cause. `baseline.streak` counts
+    new measurements in a row in which the same device is slow, and below zero comparisons in which none is.
+    """
+    slow = {(one.node, each.name): (one, outlier) for each in detectors for one, outlier in _slowest(each, measured)}
+    units, compared = {each.name: each.unit for each in detectors}, Comparisons()
+    for detector in detectors:
+        counter, name = detector.counters[0], detector.name
+        for node, at in {one.node: one.at for one in measured if counter in one.values}.items():
+            last = before.get(node, {}).get(name)
+            one, outlier = slow.get((node, name), (None, None))
+            others = [
+                f"; {seen.value} {units[sign]}, not {seen.median}"
+                for (place, sign), (other, seen) in sorted(slow.items())
+                if one is not None and place == node and sign != name and set(other.ranks) & set(one.ranks)
+            ]
+            if one is None or outlier is None or (others and counter == STEP):
+                streak = min(last.streak if last is not None else -detector.windows, 0) - 1
+                compared[node, name] = Comparison(Baseline(at, "", 0, streak), None, streak <= -detector.windows)
+                continue
+            part = component_key(one.component)
+            is_same = last is not None and last.incarnation == part and last.streak > 0
+            streak = last.streak + (one.at > last.at) if last is not None and is_same else 1
+            text = f"{one.name} of job {job.id}: {outlier.value} {detector.unit}, "
+            text += f"the median of {outlier.peers} peers is {outlier.median}{''.join(others)}"
+            baseline = Baseline(one.at, part, outlier.value, streak)
+            compared[node, name] = Comparison(baseline, outlier, True, one.component, text, one.ranks)
+    return compared
 
 
 def _slowest(detector: Detector, measured: Sequence[Measured]) -> Iterator[tuple[Measured, Outlier]]:
@@ -147,22 +169,3 @@ def _used(values: Mapping[int, int], measured: Sequence[Measured]) -> Mapping[in
         for number, value in values.items()
         if (name := measured[number].component.name) is None or median(usual[name]) >= least
     }
-
-
-Known = Mapping[str, Mapping[str, Baseline]]
-"""The last comparisons by node and detector."""
-
-
-def count_windows(detector: Detector, one: Measured | None, before: Baseline | None, at: datetime) -> Baseline:
-    """Return a comparison of a node; `streak` counts new measurements in a row in which the same device is slow.
-
-    Below zero, it counts those in which none is.
-    """
-    if one is None:
-        last = before.streak if before is not None else -detector.windows
-        return Baseline(at, "", 0, min(last, 0) - 1)
-    part = component_key(one.component)
-    value = one.values[detector.counters[0]]
-    if before is None or before.incarnation != part or before.streak < 0:
-        return Baseline(one.at, part, value, 1)
-    return replace(before, at=one.at, total=value, streak=before.streak + (one.at > before.at))
