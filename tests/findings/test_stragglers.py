@@ -171,4 +171,4 @@ CLEAN: dict[str, Change] = {
 
 @pytest.mark.parametrize("name", CLEAN)
 def test_checkpoints_evaluation_and_other_ordinary_work_are_no_findings(name: str) -> None:
-    assert replay(CLEAN[name], 120)[1] == []
+    assert replay(CLEAN[name], 90)[1] == []
