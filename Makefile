@@ -104,7 +104,7 @@ test-fast: setup machines ## run the fast tests: no embedded stack, scenarios or
 	  --ignore=tests/scenarios --ignore=tests/simulation
 
 .PHONY: servers
-servers: setup machines ## run the tests with a real Slurm, Alertmanager and Chromium, where these are installed
+servers: setup machines ## run the tests with a real Slurm, Alertmanager, Prometheus and Chromium, where these are installed
 	@$(BIN)/pytest -n 2 --dist loadfile -m "servers and not nightly"
 
 # In this order two at a time, because the first two take most of the time and one core each.
