@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.cli.stack.context import context_target, read_contexts
-from faultbridge.cli.stack.locate import Target
+from faultbridge.cli.stack.locate import Target, context_target, read_contexts
 from tests.builders import KEY
 from tests.cli.desk import Desk
 

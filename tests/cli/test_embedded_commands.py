@@ -13,7 +13,7 @@ from faultbridge.cli.app import run
 from faultbridge.cli.commands.embedded.fleet import INJECTIONS, LINK_UP, FleetFault
 from faultbridge.decode import registry
 from faultbridge.local import StackInfo, StackStatus
-from faultbridge.local.stack.status import EmulatorStatus, QueueDepth
+from faultbridge.local.stack.lifecycle import EmulatorStatus, QueueDepth
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.faults import Fault, Snapshot
 from faultbridge.model.storage.writes import Put, Work

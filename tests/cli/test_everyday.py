@@ -61,7 +61,7 @@ def test_a_case_is_watched_until_an_operator_must_act(desk: Desk, monkeypatch: p
     def deny(_seconds: float) -> None:
         wire_case_orders(desk.world.app).deny(case, OperatorOrder(OPERATOR, "needed"), None)
 
-    monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", deny)
+    monkeypatch.setattr("faultbridge.cli.stack.session.time.sleep", deny)
     ran = desk("case", "watch", case, "--jsonl")
     assert ran.code == 1
     assert [json.loads(line)["data"].get("to") for line in ran.out.splitlines()][-1] == "escalated"
@@ -73,7 +73,7 @@ def test_a_case_is_watched_until_it_is_resolved(desk: Desk, monkeypatch: pytest.
     def clear(_seconds: float) -> None:
         wire_retirement(desk.world.app).retire(KEY, OperatorOrder(OPERATOR, "removed"))
 
-    monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", clear)
+    monkeypatch.setattr("faultbridge.cli.stack.session.time.sleep", clear)
     ran = desk("case", "watch", case)
     assert "case resolved; `faultbridge case show" in ran.err
     assert ran.code == 0

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.cli.render.output import Columns, LiveTable
+from faultbridge.cli.render.output import Columns, LiveTable, fields
 
-COLUMNS: Columns = {
-    "TIME": lambda one: one["time"],
-    "WHAT": lambda one: one["what"],
-    "WHY": lambda one: one["why"],
-}
+COLUMNS: Columns = fields("TIME, WHAT, WHY")
 ROW = {"time": "10:00", "what": "node healthy -> degraded", "why": "GPU has fallen off the bus."}
 
 

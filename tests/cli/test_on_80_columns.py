@@ -51,7 +51,7 @@ def test_watch_and_follow_print_complete_entries(desk: Desk, monkeypatch: pytest
     def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", interrupted)
+    monkeypatch.setattr("faultbridge.cli.stack.session.time.sleep", interrupted)
     ran = desk(*command.replace("CASE", case).replace(" C ", f" {CLUSTER} ").split())
     printed = lines(ran.out)
     assert max(map(len, printed)) <= 80

@@ -351,7 +351,7 @@ def test_audit_fails_until_every_record_has_an_outcome(desk: Desk) -> None:
 
 def test_audit_waits_for_outcomes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     send(desk)
-    monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", lambda _seconds: desk.run_ingest())
+    monkeypatch.setattr("faultbridge.cli.stack.session.time.sleep", lambda _seconds: desk.run_ingest())
     assert desk.json("audit", "--since", "1h", "--wait", "5")["complete"]
 
 

@@ -375,7 +375,7 @@ def test_a_test_page_of_each_urgency_is_sent_resolved_and_reported(desk: Desk, m
         for row in rows:
             wire_pages(desk.world.app).deliver(json.loads(str(row["body"])))
 
-    monkeypatch.setattr("faultbridge.cli.stack.command.pause", page)
+    monkeypatch.setattr("faultbridge.cli.stack.session.pause", page)
     sent = desk.json("test-page", "--cluster", KEY.cluster)
     assert [(one["page"], one["delivered"]) for one in sent] == [
         ("urgent triggered", True),
@@ -387,6 +387,6 @@ def test_a_test_page_of_each_urgency_is_sent_resolved_and_reported(desk: Desk, m
 
 
 def test_a_test_page_that_is_not_sent_is_a_failure(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.cli.stack.command.pause", lambda: None)
+    monkeypatch.setattr("faultbridge.cli.stack.session.pause", lambda: None)
     ran = desk("test-page", "--cluster", KEY.cluster, "--wait", "1")
     assert (ran.code, "not processed within 1 s" in ran.out) == (1, True)

@@ -12,7 +12,7 @@ import pytest
 
 from faultbridge.cli import app
 from faultbridge.cli.render.columns import ENTRIES, NODE, entry_document, node_document
-from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, notice, show, show_one
+from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, notice, show, show_one
 from faultbridge.cli.render.tables import fitting_columns
 from faultbridge.model.event_data import json_text
 from faultbridge.record.timeline import Timeline, TimelineQuery
@@ -20,11 +20,7 @@ from tests.builders import KEY
 from tests.world import World
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
-COLUMNS: Columns = {
-    "CASE": lambda one: one["case"],
-    "NODE": lambda one: one["node"],
-    "WHY": lambda one: one["why"],
-}
+COLUMNS: Columns = fields("CASE, NODE, WHY")
 ROW = {"case": "c-abcdefghijklmnopqrstuvwxyz", "node": "ip-10-0-0-7", "why": "GPU has fallen off the bus. " * 4}
 
 
@@ -69,7 +65,7 @@ def test_a_status_has_a_color_and_no_color_removes_every_style(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    columns: Columns = {"STATUS": lambda one: one["status"]}
+    columns: Columns = fields("STATUS")
     show([{"status": status}], columns, OutputFormat.TABLE)
     assert re.search(rf"\x1b\[(1;)?3[13]m{status}", capsys.readouterr().out)
     monkeypatch.setenv("NO_COLOR", "1")

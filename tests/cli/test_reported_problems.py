@@ -135,7 +135,7 @@ def test_an_interrupt_prints_one_line(desk: Desk, monkeypatch: pytest.MonkeyPatc
     def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", interrupted)
+    monkeypatch.setattr("faultbridge.cli.stack.session.time.sleep", interrupted)
     ran = desk("timeline", "--cluster", CLUSTER, "--follow")
     assert (ran.code, ran.err) == (130, "faultbridge: interrupted (what was already done stays done)\n")
 
@@ -157,7 +157,7 @@ def test_a_fault_is_found_by_its_code_and_shown_with_its_failure_mode(desk: Desk
 def test_send_reports_the_outcome_of_each_record_and_audit_lists_the_stale_ones(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", lambda _seconds: desk.run_ingest())
+    monkeypatch.setattr("faultbridge.cli.stack.session.time.sleep", lambda _seconds: desk.run_ingest())
     arguments = ("send", "--source", "nvidia-smi-xml", "--cluster", CLUSTER, "--node", NODE, "--wait", "5")
     assert "the timeline shows it" in desk(*arguments, given=ROW_REMAP).out
     older = ROW_REMAP.replace("12:00:00", "11:50:00")
@@ -169,7 +169,7 @@ def test_send_reports_the_outcome_of_each_record_and_audit_lists_the_stale_ones(
 
 
 def test_send_without_an_outcome_in_time_exits_with_75(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("faultbridge.cli.stack.session.time.sleep", lambda _seconds: None)
     ran = desk("send", "--source", "kernel-log", "--cluster", CLUSTER, "--node", NODE, "--wait", "1", given=XID_79)
     assert (ran.code, "not processed yet" in ran.out) == (75, True)
 

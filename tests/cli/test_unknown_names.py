@@ -12,7 +12,7 @@ import pytest
 
 import faultbridge
 from faultbridge.cli.app import COMMANDS, application
-from faultbridge.cli.stack.command import KNOWN_NAMES, MAX_READ_CASES
+from faultbridge.cli.stack.session import KNOWN_NAMES, MAX_READ_CASES
 from faultbridge.decode.data.policies import default_document
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import CaseStatus

@@ -40,7 +40,7 @@ def at_poll(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]],
             pauses.append(seconds)
             act()
 
-        monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", sleep)
+        monkeypatch.setattr("faultbridge.cli.stack.session.time.sleep", sleep)
         return pauses
 
     return use

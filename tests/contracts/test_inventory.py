@@ -13,7 +13,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.inventory import Ec2Inventory
 from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
-from faultbridge.local.gaps import auto_scaling, ec2_listings, patching
+from faultbridge.local.gaps import auto_scaling, ec2, patching
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus
 from faultbridge.model.errors import Rejected
@@ -124,9 +124,8 @@ def on_hyperpod() -> Iterator[World]:
 @pytest.fixture
 def _moto_lists_refreshes_and_topology(monkeypatch: pytest.MonkeyPatch) -> None:
     (refreshes,) = (one for one in auto_scaling.GAPS if one.name == "instance_refreshes")
-    topology, _ = ec2_listings.GAPS
     calls = [f"{verb}_instance_refresh" for verb in ("start", "cancel")] + ["describe_instance_refreshes"]
-    for gap, methods in ((refreshes, calls), (topology, ["describe_instance_topology"])):
+    for gap, methods in ((refreshes, calls), (ec2.INSTANCE_TOPOLOGY, ["describe_instance_topology"])):
         for method in methods:
             monkeypatch.setattr(patching.resolve(gap.private_names[0]), method, None, raising=False)
         gap.apply()

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
-from faultbridge.local.gaps import fleets, launches, patching
+from faultbridge.local.gaps import ec2, patching
 from faultbridge.local.servers.fault_injection import FAULTS
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
@@ -36,7 +36,7 @@ class World:
 
 @pytest.fixture
 def _moto_fleets_like_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for gap in (fleets.FLEET_LAUNCHES, launches.CAPACITY):
+    for gap in (ec2.FLEET_LAUNCHES, ec2.CAPACITY):
         owner, last = patching.owner_of(gap.private_names[0])
         monkeypatch.setattr(owner, last, getattr(owner, last))
         gap.apply()

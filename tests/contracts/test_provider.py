@@ -14,7 +14,7 @@ from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
 from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
 from faultbridge.adapters.hyperpod.provider import HyperPodProvider
 from faultbridge.adapters.kubernetes.karpenter import KarpenterProvider, instance_in
-from faultbridge.local.gaps import ec2_listings, patching, systems_manager
+from faultbridge.local.gaps import ec2, patching, systems_manager
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.errors import Misconfigured
 from faultbridge.record.ports import (
@@ -106,11 +106,10 @@ SOON = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def _moto_lists_managed_instances_and_reservations(monkeypatch: pytest.MonkeyPatch) -> None:
-    for gap in ec2_listings.GAPS[1:]:
-        name = "describe_capacity_reservations"
-        monkeypatch.setattr(patching.resolve(gap.private_names[0]), name, None, raising=False)
-        gap.apply()
-    monkeypatch.setattr(ec2_listings, "RESERVATIONS", [])
+    listing = patching.resolve(ec2.CAPACITY_RESERVATIONS.private_names[0])
+    monkeypatch.setattr(listing, "describe_capacity_reservations", None, raising=False)
+    ec2.CAPACITY_RESERVATIONS.apply()
+    monkeypatch.setattr(ec2, "RESERVATIONS", [])
     for gap in systems_manager.GAPS:
         if gap.name == "managed_instances":
             monkeypatch.setattr(
@@ -153,7 +152,7 @@ class TestProvider:
             pytest.skip("HyperPod's instances use no reservation of the account")
         if isinstance(world.provider, FakeProvider):
             world.provider.capacities[source] = Capacity(CapacityEvidence.RESERVATION, count=2)
-        ec2_listings.RESERVATIONS += [
+        ec2.RESERVATIONS += [
             reservation("cr-open", free=2),
             reservation("cr-elsewhere", free=4, AvailabilityZone="us-east-1c"),
             reservation("cr-other-type", free=4, InstanceType="p5.48xlarge"),

@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from faultbridge.cli.export.api_client import ApiClient
-from faultbridge.cli.export.otlp_logs import EntryLogs, open_provider
+from faultbridge.cli.export.metrics import EntryLogs, open_provider
 from tests.api.gateway import Gateway
 
 

@@ -32,7 +32,7 @@ def aws(account: FakeAccount) -> SimpleNamespace:
 @pytest.fixture
 def connected(aws: SimpleNamespace, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A desk whose stack is in this account; its inventory has two instances in the group."""
-    monkeypatch.setattr(connect, "_installation", lambda _session: STACK)
+    monkeypatch.setattr(connect, "installation", lambda _session: STACK)
     monkeypatch.setattr(doctor, "installation", lambda _session: STACK)
     monkeypatch.setattr(Session, "clients", property(lambda _session: aws))
     monkeypatch.setattr(Session, "place", property(lambda _session: "stack faultbridge"))

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import Format, read_text
 from faultbridge.cli.declare import Group, Option
-from faultbridge.cli.render.output import Columns, notice, show
+from faultbridge.cli.render.output import Columns, fields, notice, show
 from faultbridge.decide.backtest.plots import write_plots
 from faultbridge.model.policy import Policy
 from tests.lab.baselines import BASELINES, Baseline
@@ -104,8 +104,10 @@ def _number(name: str, digits: int = 0) -> Any:
     return cell
 
 
-COLUMNS: Columns = {
-    "SYSTEM": lambda one: one["system"],
+COLUMNS: Columns = fields(
+    "SYSTEM, PRECURSORS, LOST GPU-H, OF EKS, LOST BY JOBS, OF EKS'S, GOODPUT, INTERRUPTIONS, NEEDLESS EVICTIONS, "
+    "REPLACED, NEEDLESS REPLACED, PAGES/WEEK"
+) | {
     "PRECURSORS": lambda one: f"{one['precursors']:.0f} %",
     "LOST GPU-H": _number("lost_gpu_hours"),
     "OF EKS": _ratio("lost_gpu_hours"),

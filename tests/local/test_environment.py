@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.local import environment
 from faultbridge.local.environment import Ports
-from faultbridge.local.gaps.lambda_workers import MARKER, read_to_marker
+from faultbridge.local.gaps.lambdas import MARKER, read_to_marker
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from hypothesis import strategies as st
 
 from faultbridge.adapters.aws.dynamodb import Placeholders, range_expression, sort_key_bounds
 from faultbridge.local.environment import DEFAULT_PORTS, compute_plane_environment, event_plane_environment
-from faultbridge.local.gaps import dynamodb_queries, patching, streams
-from faultbridge.local.gaps.lambda_errors import error_name
+from faultbridge.local.gaps import dynamodb, patching
+from faultbridge.local.gaps.lambdas import error_name
 from faultbridge.local.stack import lifecycle
 from faultbridge.local.stack.files import StackFolder
 from tests.loops import for_each
@@ -149,9 +150,9 @@ def batches(stream: list[Record], limit: int) -> Iterator[list[Record]]:
     def read(_table: str, position: int, count: int) -> list[Record]:
         return stream[position : position + count]
 
-    since = streams._with_full_batches(read, accepted)
+    since = partial(dynamodb._with_full_batches, read, accepted)
     position = 0
-    for _ in streams._storing_mapping(lambda: iter([("account", "region", {"UUID": "m"})]))():
+    for _ in dynamodb._storing_mapping(lambda: iter([("account", "region", {"UUID": "m"})])):
         while batch := since("table", position, limit):
             yield batch
             position += len(batch)
@@ -168,7 +169,7 @@ def test_every_batch_but_the_last_is_full_and_no_record_is_omitted(entries: list
 
 
 def test_a_read_without_a_mapping_is_not_changed() -> None:
-    since = streams._with_full_batches(lambda _table, _position, limit: [{"entry": False}] * limit, accepted)
+    since = partial(dynamodb._with_full_batches, lambda _table, _position, limit: [{"entry": False}] * limit, accepted)
     assert len(since("table", 0, 3)) == 3
 
 
@@ -183,7 +184,7 @@ def test_a_key_range_of_the_adapter_is_compared_correctly(
     placeholders = Placeholders()
     expression = range_expression(("pk", pk), "sk", bounds, placeholders)
     arguments = placeholders.arguments()
-    evaluate = dynamodb_queries._with_direct_comparison(_never)
+    evaluate = partial(dynamodb._with_direct_comparison, _never)
     names, values = arguments["ExpressionAttributeNames"], arguments["ExpressionAttributeValues"]
     for found in (pk, pk + "x"):
         item = {"pk": {"S": found}, "sk": {"S": sk}}
@@ -192,7 +193,7 @@ def test_a_key_range_of_the_adapter_is_compared_correctly(
 
 
 def test_the_emulator_evaluates_every_other_expression() -> None:
-    evaluate = dynamodb_queries._with_direct_comparison(lambda *_arguments: True)
+    evaluate = partial(dynamodb._with_direct_comparison, lambda *_arguments: True)
     assert evaluate("attribute_not_exists(#0)", {}, {}, {"#0": "pk"}) is True
     assert evaluate("begins_with(#0, :0)", {}, {}, {}, slot="KeyConditionExpression") is True
 

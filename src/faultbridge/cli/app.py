@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import get_completion_class, shell_complete
 
-from faultbridge.cli.declare import DECLARED, HELP_OPTIONS, Exit, build, examples
-from faultbridge.cli.errors import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
+from faultbridge.cli.declare import DECLARED, EXIT_INTERRUPTED, EXIT_USAGE, HELP_OPTIONS, Exit, build, examples
+from faultbridge.cli.errors import failure_of
 from faultbridge.cli.render.output import notice, print_line
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.names import did_you_mean
@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, Row] = {
     "demo": Row("embedded.demo", "Break a GPU in the embedded stack and watch the repair."),
     "down": Row("embedded.up_down", "Stop the embedded stack and delete its data."),
     "fleet": Row("embedded.fleet", "Create, break and heal fake nodes of an embedded stack."),
-    "env": Row("embedded.env", "Print variables that point programs to an embedded stack."),
+    "env": Row("embedded.up_down", "Print variables that point programs to an embedded stack."),
     "status": Row("embedded.status", "Show what runs, queue depths and overdue work."),
     "overview": Row("fleet.overview", "Show where you are and what needs you, as `faultbridge` alone."),
     "context": Row("fleet.context", "List, choose and show the stacks that commands use."),
@@ -55,14 +55,14 @@ COMMANDS: Mapping[str, Row] = {
     "node": Row("fleet.node", "Register, show, repair and retire nodes."),
     "case": Row("fleet.case", "Show cases; approve, deny or cancel repairs."),
     "ack": Row("fleet.on_call", "Take a case over, so that its urgent pages are not repeated."),
-    "silence": Row("fleet.silence", "Hold pages that match for a time; list and end silences."),
+    "silence": Row("fleet.on_call", "Hold pages that match for a time; list and end silences."),
     "test-page": Row("fleet.on_call", "Send test pages through the real path, and report each."),
-    "stuck": Row("fleet.required_orders", "List nodes and cases that wait for an operator's command."),
+    "stuck": Row("fleet.overview", "List nodes and cases that wait for an operator's command."),
     "top": Row("fleet.top", "Watch a cluster: unhealthy nodes, cases, incidents."),
-    "incident": Row("fleet.incident", "Show or close incidents of many nodes."),
-    "gpus": Row("fleet.gpus", "Show the share of GPUs in service and hours lost."),
-    "finding": Row("fleet.finding", "Show and judge signs of gray failures."),
-    "device": Row("fleet.device", "Show a GPU's history, and repeat offenders."),
+    "incident": Row("fleet.case", "Show or close incidents of many nodes."),
+    "gpus": Row("fleet.hardware", "Show the share of GPUs in service and hours lost."),
+    "finding": Row("fleet.hardware", "Show and judge signs of gray failures."),
+    "device": Row("fleet.hardware", "Show a GPU's history, and repeat offenders."),
     "breaker": Row("fleet.repair_controls", "Show or close the repair breakers of a cluster."),
     "pause": Row("fleet.repair_controls", "Pause new repairs in one cluster or in all."),
     "resume": Row("fleet.repair_controls", "Resume repairs in one cluster or in all."),
@@ -73,17 +73,17 @@ COMMANDS: Mapping[str, Row] = {
     "webhook": Row("records.webhook", "Let Alertmanager, Grafana and others post records."),
     "agent": Row("records.agent", "Collect and send the faults of this node."),
     "collect": Row("records.collect", "Collect and send the faults of a Kubernetes cluster."),
-    "audit": Row("records.audit", "Check that every record sent has an outcome."),
-    "reject": Row("records.rejects", "List, show and retry rejected records."),
+    "audit": Row("records.send", "Check that every record sent has an outcome."),
+    "reject": Row("records.maintenance", "List, show and retry rejected records."),
     "redrive": Row("records.maintenance", "Move dead letters back to their queues."),
     "timeline": Row("records.timeline", "Show the entries of a cluster, node, case or job."),
     "tail": Row("records.timeline", "Print entries as they are recorded, of all clusters."),
-    "report": Row("records.report", "Write a report of a cluster as one HTML file."),
+    "report": Row("records.reports", "Write a report of a cluster as one HTML file."),
     "console": Row("records.console", "Print the address of the web console, or serve it."),
     "exporter": Row("records.exports", "Serve the state of clusters as Prometheus metrics."),
     "mcp": Row("records.exports", "Serve read-only tools for assistants (MCP)."),
-    "sla": Row("records.sla", "Show the service level of a cluster and its outages."),
-    "verify": Row("records.verify", "Verify sequences and hash chains of the record."),
+    "sla": Row("records.reports", "Show the service level of a cluster and its outages."),
+    "verify": Row("records.reports", "Verify sequences and hash chains of the record."),
     "restore": Row("records.maintenance", "Copy a restored backup into the table of the stack."),
     "recover": Row("records.maintenance", "Start a new epoch after a restore from backup."),
     "erase": Row("records.maintenance", "Delete the items of a cluster from the table."),
@@ -167,31 +167,18 @@ class Root(click.Group):
 
 def application() -> Root:
     """Return the command tree of `faultbridge`."""
-    options = [
-        click.Option(
-            ["--version"],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_print_version,
-            help="Print the version.",
-        ),
-        click.Option(
-            ["--show-completion"],
-            type=click.Choice(["bash", "zsh", "fish"]),
-            is_eager=True,
-            expose_value=False,
-            callback=_print_completion,
-            help="Print the completion script of a shell.",
-        ),
-    ]
-    help_text = "Turn GPU-node faults into versioned events and verified repairs."
-    return Root(
-        "faultbridge",
-        help=help_text,
-        params=options,
-        context_settings=HELP_OPTIONS,
+    shared: dict[str, Any] = {"is_eager": True, "expose_value": False}
+    version = click.Option(["--version"], is_flag=True, callback=_print_version, help="Print the version.", **shared)
+    shells = click.Choice(["bash", "zsh", "fish"])
+    completion = click.Option(
+        ["--show-completion"],
+        type=shells,
+        callback=_print_completion,
+        help="Print the completion script of a shell.",
+        **shared,
     )
+    text = "Turn GPU-node faults into versioned events and verified repairs."
+    return Root("faultbridge", help=text, params=[version, completion], context_settings=HELP_OPTIONS)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -240,7 +227,7 @@ def _report(error: Exception, session: Session | None) -> int:
 
         traceback.print_exc()
     if isinstance(error, UnknownName) and session is not None:
-        from faultbridge.cli.stack.command import with_closest
+        from faultbridge.cli.stack.session import with_closest
 
         error = with_closest(error, session)
     failure = failure_of(error)

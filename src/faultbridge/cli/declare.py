@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -14,7 +14,19 @@ import click
 from click import BadParameter
 from click.exceptions import Exit
 
-__all__ = ["Argument", "BadParameter", "Exit", "Group", "Option", "build", "command", "examples"]
+__all__ = ["BadParameter", "Exit"]
+
+EXIT_NOT_WELL = 1
+EXIT_USAGE = 2
+EXIT_UNDECODABLE = 65
+EXIT_UNREACHABLE = 69
+EXIT_INTERNAL = 70
+EXIT_TRY_AGAIN = 75
+EXIT_INTERRUPTED = 130
+
+Text = str | None
+Texts = list[str] | None
+"""The types of options and arguments that may be missing."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -46,9 +58,12 @@ class Argument(Option):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Marks a parameter that `build` makes from options, its own parameters; `then` gets the result."""
+    """Marks a parameter that `build` makes from options, its own parameters; `then` gets the result.
 
-    build: Callable[..., Any]
+    A table of annotations by name builds the values of the options that are given.
+    """
+
+    build: Callable[..., Any] | Mapping[str, Any]
     then: Callable[[Any], Any] = lambda built: built
 
 
@@ -128,7 +143,10 @@ def examples(*lines: str) -> str:
     return "\n".join(("Examples:", *(f"  {line}" for line in lines)))
 
 
-def _signature(function: Callable[..., object]) -> list[inspect.Parameter]:
+def _signature(function: Callable[..., object] | Mapping[str, Any]) -> list[inspect.Parameter]:
+    if isinstance(function, Mapping):
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        return [inspect.Parameter(name, keyword, default=None, annotation=one) for name, one in function.items()]
     return list(inspect.signature(function, eval_str=True).parameters.values())
 
 
@@ -140,8 +158,10 @@ def _marks(annotation: object) -> tuple[Any, Any]:
     return kind, next(one for one in marks if isinstance(one, Option | Group))
 
 
-def _callback(function: Callable[..., object]) -> Callable[..., object]:
+def _callback(function: Callable[..., object] | Mapping[str, Any]) -> Callable[..., object]:
     """Return a function of flat options that builds the groups of `function`, then calls it."""
+    if isinstance(function, Mapping):
+        return lambda **given: {name: value for name, value in given.items() if value is not None}
     groups = {}
     for one in _signature(function):
         mark = _marks(one.annotation)[1]
@@ -156,7 +176,7 @@ def _callback(function: Callable[..., object]) -> Callable[..., object]:
     return called if groups else function
 
 
-def _parameters(function: Callable[..., object]) -> Iterator[click.Parameter]:
+def _parameters(function: Callable[..., object] | Mapping[str, Any]) -> Iterator[click.Parameter]:
     grouped: list[click.Parameter] = []
     for one in _signature(function):
         kind, mark = _marks(one.annotation)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import click
 
+from faultbridge.cli.declare import EXIT_INTERNAL, EXIT_TRY_AGAIN, EXIT_UNDECODABLE, EXIT_UNREACHABLE, EXIT_USAGE
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, Transient
 
 USAGE_HINTS: Mapping[str, str] = {
@@ -110,14 +111,6 @@ INPUT_HINTS: Mapping[str, str] = {
 }
 """Reasons that mean input which cannot be decoded (exit code 65)."""
 
-
-EXIT_NOT_WELL = 1
-EXIT_USAGE = 2
-EXIT_UNDECODABLE = 65
-EXIT_UNREACHABLE = 69
-EXIT_INTERNAL = 70
-EXIT_TRY_AGAIN = 75
-EXIT_INTERRUPTED = 130
 
 MAX_MESSAGE_CHARACTERS = 500
 _EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")

@@ -10,13 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from faultbridge.local.clients import client, http_call
-from faultbridge.local.servers.fault_injection import (
-    ANY_ZONE,
-    DIAGNOSTICS_FAILED,
-    NEXT_LAUNCH,
-    LaunchFaultRates,
-    failed_diagnostics,
-)
+from faultbridge.local.servers import fault_injection
 from faultbridge.local.stack.lifecycle import DEFAULT_STACK, endpoint_environment
 from faultbridge.model.errors import Misconfigured
 
@@ -50,7 +44,7 @@ def create_fleet(
     if found is None:
         _create_group(client("ec2", aimed), scaling, group, size, instance_type, {REPAIR_TAG: stack, **(tags or {})})
     elif not found:
-        scaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=_max_size(size), DesiredCapacity=size)
+        scaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=size + 1, DesiredCapacity=size)
     return _group_instances(scaling, group) or []
 
 
@@ -62,22 +56,17 @@ def _create_group(
     instance_type: str,
     tags: Mapping[str, str],
 ) -> None:
-    ec2.create_launch_template(
-        LaunchTemplateName=group, LaunchTemplateData={"ImageId": _IMAGE, "InstanceType": instance_type}
-    )
+    data = {"ImageId": _IMAGE, "InstanceType": instance_type}
+    ec2.create_launch_template(LaunchTemplateName=group, LaunchTemplateData=data)
     scaling.create_auto_scaling_group(
         AutoScalingGroupName=group,
         LaunchTemplate={"LaunchTemplateName": group, "Version": "$Latest"},
         MinSize=0,
-        MaxSize=_max_size(size),
+        MaxSize=size + 1,
         DesiredCapacity=size,
         AvailabilityZones=[_ZONE],
         Tags=[{"Key": key, "Value": value, "PropagateAtLaunch": True} for key, value in tags.items()],
     )
-
-
-def _max_size(size: int) -> int:
-    return size + 1
 
 
 def _group_instances(scaling: Any, group: str) -> list[str] | None:  # noqa: ANN401 - a boto3 client
@@ -98,7 +87,13 @@ def set_command_output(
 
 def break_diagnostics(endpoint: str, instance_id: str, *, until: str | None = None) -> None:
     """Make diagnostics of an instance fail until `heal_instance` or the restart `until`."""
-    set_command_output(endpoint, instance_id, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics(), until=until)
+    set_command_output(
+        endpoint,
+        instance_id,
+        exit_code=fault_injection.DIAGNOSTICS_FAILED,
+        stdout=fault_injection.failed_diagnostics(),
+        until=until,
+    )
 
 
 def heal_instance(endpoint: str, instance_id: str) -> None:
@@ -108,10 +103,10 @@ def heal_instance(endpoint: str, instance_id: str) -> None:
 
 def make_next_instance_bad(endpoint: str) -> None:
     """Make the diagnostics of the next launched instance fail: the memory of one of its eight GPUs is bad."""
-    break_diagnostics(endpoint, NEXT_LAUNCH)
+    break_diagnostics(endpoint, fault_injection.NEXT_LAUNCH)
 
 
-def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: str = ANY_ZONE) -> None:
+def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: str = fault_injection.ANY_ZONE) -> None:
     """Remove or restore the capacity of an instance type in a zone; groups then launch what is missing."""
     body = {"instance_type": instance_type, "zone": zone, "available": available}
     http_call(f"{endpoint}/faultbridge/capacity", body, timeout=30.0)
@@ -122,7 +117,7 @@ def set_reservations(endpoint: str, reservations: Sequence[Mapping[str, Any]]) -
     http_call(f"{endpoint}/faultbridge/capacity-reservations", {"reservations": [dict(one) for one in reservations]})
 
 
-def set_launch_faults(endpoint: str, seed: int, rates: LaunchFaultRates) -> None:
+def set_launch_faults(endpoint: str, seed: int, rates: fault_injection.LaunchFaultRates) -> None:
     """Make later launches slow, failing or bad at the given rates; `seed` makes the faults reproducible."""
     http_call(f"{endpoint}/faultbridge/launch-faults", {"seed": seed, "rates": asdict(rates)})
 

@@ -260,18 +260,14 @@ class FakeSageMaker:
         return OPERATIONS[operation](cluster, parameters)
 
     def _create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        groups = {
-            one["InstanceGroupName"]: Group(
-                one["InstanceGroupName"], one["InstanceType"], one.get("TrainingPlanArn", "")
-            )
-            for one in parameters.get("InstanceGroups", ())
-        }
         recovery = str(parameters.get("NodeRecovery", "Automatic"))
         continuous = parameters.get("NodeProvisioningMode") == "Continuous"
-        cluster = FakeHyperPod(str(parameters["ClusterName"]), groups, recovery, continuous)
+        cluster = FakeHyperPod(str(parameters["ClusterName"]), {}, recovery, continuous)
         for one in parameters.get("InstanceGroups", ()):
+            name = one["InstanceGroupName"]
+            cluster.groups[name] = Group(name, one["InstanceType"], one.get("TrainingPlanArn", ""))
             for _ in range(int(one["InstanceCount"])):
-                cluster.launch(one["InstanceGroupName"])
+                cluster.launch(name)
         self.clusters[cluster.name] = cluster
         return {"ClusterArn": cluster.arn}
 
@@ -309,6 +305,7 @@ def _describe_node(cluster: FakeHyperPod, parameters: Mapping[str, Any]) -> dict
 
 
 def _summary(node: Node) -> dict[str, Any]:
+    third, fourth = bytes.fromhex(node.instance_id[-4:])
     return {
         "InstanceGroupName": node.group.name,
         "InstanceId": node.instance_id,
@@ -316,13 +313,8 @@ def _summary(node: Node) -> dict[str, Any]:
         "InstanceType": node.group.instance_type,
         "LaunchTime": node.launched_at.replace(microsecond=0),
         "InstanceStatus": {"Status": node.status, "Message": node.message},
-        "PrivateDnsHostname": _host(node.instance_id),
+        "PrivateDnsHostname": f"ip-10-1-{third}-{fourth}.ec2.internal",
     }
-
-
-def _host(instance_id: str) -> str:
-    third, fourth = int(instance_id[-4:-2], 16), int(instance_id[-2:], 16)
-    return f"ip-10-1-{third}-{fourth}.ec2.internal"
 
 
 def _node_ids(parameters: Mapping[str, Any]) -> list[str]:
@@ -352,11 +344,10 @@ def _list_events(cluster: FakeHyperPod, parameters: Mapping[str, Any]) -> dict[s
         raise ApiError("ValidationException", "Events need the node provisioning mode Continuous")
     since, node_id = parameters.get("EventTimeAfter"), parameters.get("NodeId")
     found = [one for one in cluster.events if node_id in {None, one["InstanceId"]}]
-    return {"Events": [one for one in found if since is None or one["EventTime"].timestamp() >= _seconds(since)]}
-
-
-def _seconds(time: Any) -> float:  # noqa: ANN401 - a datetime, or seconds as JSON carries them
-    return float(time.timestamp() if hasattr(time, "timestamp") else time)
+    if since is None:
+        return {"Events": found}
+    begin = float(since.timestamp() if hasattr(since, "timestamp") else since)  # JSON carries seconds
+    return {"Events": [one for one in found if one["EventTime"].timestamp() >= begin]}
 
 
 OPERATIONS: Mapping[str, Callable[[FakeHyperPod, Mapping[str, Any]], dict[str, Any]]] = {

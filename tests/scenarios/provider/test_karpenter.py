@@ -12,7 +12,7 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.karpenter import KarpenterInventory, KarpenterProvider, instance_in
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
-from faultbridge.local.gaps import ec2_listings, patching
+from faultbridge.local.gaps import ec2, patching
 from faultbridge.local.kubernetes.cluster import Pod
 from faultbridge.local.kubernetes.karpenter import FakeKarpenter
 from faultbridge.model.cluster.config import KARPENTER, CapacitySource, ClusterConfig, Mode, RepairOwner
@@ -141,9 +141,9 @@ def clients() -> Iterator[Clients]:
 
 @pytest.fixture(autouse=True)
 def _moto_lists_topologies(monkeypatch: pytest.MonkeyPatch) -> None:
-    response = patching.resolve(ec2_listings.RESPONSE)
+    response = patching.resolve(ec2.RESPONSE)
     monkeypatch.setattr(response, "describe_instance_topology", None, raising=False)
-    ec2_listings.GAPS[0].apply()
+    ec2.INSTANCE_TOPOLOGY.apply()
 
 
 @contextmanager

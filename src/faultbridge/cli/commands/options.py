@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
-from faultbridge.cli.declare import Argument, BadParameter, Group, Option
+from faultbridge.cli.declare import Argument, BadParameter, Group, Option, Text
 from faultbridge.cli.render.output import OutputFormat, notice, print_line
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.names import did_you_mean
@@ -20,7 +20,7 @@ CLUSTER_VARIABLE = "FAULTBRIDGE_CLUSTER"
 ClusterArgument = Annotated[str, Argument("CLUSTER", "Name of the cluster.")]
 ClusterOption = Annotated[str, Option("--cluster CLUSTER", "Name of the cluster.", envvar=CLUSTER_VARIABLE)]
 AnyClusterOption = Annotated[
-    str | None, Option("--cluster CLUSTER", "Only this cluster. Default: all.", envvar=CLUSTER_VARIABLE)
+    Text, Option("--cluster CLUSTER", "Only this cluster. Default: all.", envvar=CLUSTER_VARIABLE)
 ]
 CaseArgument = Annotated[str, Argument("ID", "Id of the case.")]
 NodeArgument = Annotated[str, Argument("NODE", "Name of the node.")]
@@ -59,6 +59,11 @@ def known_source(source: str) -> str:
         closest = did_you_mean(source, registry.names())
         raise BadParameter(f"unknown source: {source!r}{closest}; `faultbridge sources` lists the names")
     return source
+
+
+def input_title(file: str) -> str:
+    """Return the name of an input for messages."""
+    return "standard input" if file == STDIN else file
 
 
 def read_bytes(file: str) -> bytes:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
-from faultbridge.cli.declare import BadParameter, Group, Option
+from faultbridge.cli.declare import BadParameter, Group, Option, Text, Texts
 from faultbridge.cli.render.output import Columns, Shown
-from faultbridge.cli.stack.command import show_awaited
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import Session, show_awaited
 from faultbridge.model.cluster.config import ClusterConfig, failure_domains
 from faultbridge.model.nodes import NodeState
 from faultbridge.repair.registry.documents import Case, Entry, Node
@@ -51,15 +50,11 @@ class Selection:
 
 
 def _selection(
-    mode: Annotated[
-        list[str] | None, Option("MODE", "Only this failure mode, such as gpu.lost or 'gpu.*'. Repeatable.")
-    ] = None,
-    code: Annotated[list[str] | None, Option("CODE", "Only this fault code, such as xid.79. Repeatable.")] = None,
-    group: Annotated[list[str] | None, Option("NAME", "Only nodes of this instance group. Repeatable.")] = None,
-    rack: Annotated[
-        list[str] | None, Option("NAME", "Only nodes in this rack or other failure domain. Repeatable.")
-    ] = None,
-    by: Annotated[str | None, Option("KEY", f"Print counts instead, by one of: {', '.join(KEYS)}.")] = None,
+    mode: Annotated[Texts, Option("MODE", "Only this failure mode, such as gpu.lost or 'gpu.*'. Repeatable.")] = None,
+    code: Annotated[Texts, Option("CODE", "Only this fault code, such as xid.79. Repeatable.")] = None,
+    group: Annotated[Texts, Option("NAME", "Only nodes of this instance group. Repeatable.")] = None,
+    rack: Annotated[Texts, Option("NAME", "Only nodes in this rack or other failure domain. Repeatable.")] = None,
+    by: Annotated[Text, Option("KEY", f"Print counts instead, by one of: {', '.join(KEYS)}.")] = None,
 ) -> Selection:
     if by is not None and by not in KEYS:
         raise BadParameter(f"unknown --by: {by!r}; allowed: {', '.join(KEYS)}")
@@ -96,12 +91,12 @@ def _facts(state: NodeState, config: ClusterConfig) -> Facts:
 
 def _place(group: str | None, instance_type: str | None, domains: Iterable[tuple[str, str]]) -> Facts:
     named = list(domains)
-    return {
-        "group": [group] if group else [],
-        "type": [instance_type] if instance_type else [],
-        "rack": [name for kind, name in named if kind == "rack"],
-        "domain": [name for _, name in named],
-    }
+    racks = [name for kind, name in named if kind == "rack"]
+    return {**_listed(group=group, type=instance_type), "rack": racks, "domain": [name for _, name in named]}
+
+
+def _listed(**facts: str | None) -> Facts:
+    return {name: [value] if value else [] for name, value in facts.items()}
 
 
 def node_facts(one: Node) -> Facts:
@@ -110,10 +105,7 @@ def node_facts(one: Node) -> Facts:
     domains = one.domains if named else {**one.domains, "rack": str(one.domain)}
     return {
         **_place(one.group, one.instance_type, domains.items()),
-        "cluster": [one.cluster],
-        "node": [one.node],
-        "status": [one.status],
-        "severity": [one.severity] if one.severity else [],
+        **_listed(cluster=one.cluster, node=one.node, status=one.status, severity=one.severity),
         "mode": [each.failure_mode for each in one.conditions],
         "code": list(dict.fromkeys(code for each in one.conditions for code in each.codes)),
         "day": [f"{each.since:%Y-%m-%d}" for each in one.conditions],
@@ -122,31 +114,22 @@ def node_facts(one: Node) -> Facts:
 
 def case_facts(one: Case, places: NodeFacts) -> Facts:
     """Return the facts of a case and of its node."""
-    return {
-        **places.of(one.cluster, one.node),
-        "cluster": [one.cluster],
-        "node": [one.node],
-        "status": [one.status],
-        "severity": [one.severity],
-        "mode": [one.failure_mode],
-        "code": [one.code],
-        "day": [f"{one.opened_at:%Y-%m-%d}"],
-    }
+    own = _listed(cluster=one.cluster, node=one.node, status=one.status, severity=one.severity)
+    fault = _listed(mode=one.failure_mode, code=one.code, day=f"{one.opened_at:%Y-%m-%d}")
+    return {**places.of(one.cluster, one.node), **own, **fault}
 
 
 def entry_facts(one: Entry, places: NodeFacts) -> Facts:
     """Return the facts of a timeline entry and of its node."""
     metadata, data = one.metadata, one.data
     codes = [data.get("code"), *(data.get("codes") or ())]
+    status = data["to"] if isinstance(data.get("to"), str) else None
+    own = _listed(cluster=metadata["cluster"], node=metadata["node"], status=status, severity=metadata.get("severity"))
     return {
         **places.of(metadata["cluster"], metadata["node"]),
-        "cluster": [metadata["cluster"]],
-        "node": [metadata["node"]] if metadata["node"] else [],
-        "status": [data["to"]] if isinstance(data.get("to"), str) else [],
-        "severity": [metadata["severity"]] if metadata.get("severity") else [],
-        "mode": [data["failure_mode"]] if data.get("failure_mode") else [],
+        **own,
+        **_listed(mode=data.get("failure_mode"), day=metadata["occurred_at"][:10]),
         "code": list(dict.fromkeys(filter(None, codes))),
-        "day": [metadata["occurred_at"][:10]],
     }
 
 

@@ -55,6 +55,10 @@ class ApiClient:
             if token is None:
                 return
 
+    def clusters(self) -> list[str]:
+        """Return the names of all clusters."""
+        return [one["cluster"] for one in self.items("clusters")]
+
 
 def _failure(error: HTTPError, place: str) -> FaultbridgeError:
     try:

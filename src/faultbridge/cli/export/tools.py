@@ -45,7 +45,7 @@ class Tools:
 
     def what_is_bad_now(self, cluster: str | None = None) -> Documents:
         """List what is wrong in one cluster or in all: nodes with faults or out of service, cases and incidents."""
-        names = [cluster] if cluster else [one["cluster"] for one in self._api.items("clusters")]
+        names = [cluster] if cluster else self._api.clusters()
         return {"clusters": [self._state(name) for name in names]}
 
     def explain_job(self, cluster: str, job: str) -> Documents:

@@ -8,17 +8,8 @@ from collections.abc import Iterable, Sequence
 from faultbridge.cli.declare import BadParameter
 from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, print_line
 from faultbridge.cli.render.times import short_time, stated_time
-from faultbridge.model.cluster.coverage import LastReport
 from faultbridge.model.event_data import json_text
-from faultbridge.record.entry_text import (
-    EntryText,
-    answer_text,
-    component_text,
-    condition_text,
-    duration_text,
-    entry_text,
-    nodes_text,
-)
+from faultbridge.record import entry_text as texts
 from faultbridge.record.timeline import Line
 from faultbridge.repair.registry.documents import (
     Approval,
@@ -38,10 +29,8 @@ from faultbridge.repair.registry.documents import (
 __all__ = ["case_document", "cluster_document", "entry_document", "incident_document", "node_document"]
 
 
-CLUSTERS: Columns = {
-    **fields("CLUSTER", "STATUS", "NODES=expected"),
-    "NOT HEALTHY": lambda one: _not_healthy(one.counts),
-    **fields("MODE", "REPAIR OWNER"),
+CLUSTERS: Columns = fields("CLUSTER, STATUS, NODES=expected, NOT HEALTHY, MODE, REPAIR OWNER, REPAIRS") | {
+    "NOT HEALTHY": lambda one: sum(one.counts[name] for name in one.counts if name not in {"healthy", "retired"}),
     "REPAIRS": lambda one: f"{len(one.holders)}, paused" if one.paused else len(one.holders),
 }
 
@@ -51,24 +40,19 @@ def _pause(one: Pause) -> str:
     return f"yes, since {stated_time(one.since)} by {one.by}{until}{f': {one.reason}' if one.reason else ''}"
 
 
-CLUSTER: Columns = {
-    **fields("Cluster", "Status"),
-    "Incidents": lambda one: ", ".join(one.incidents),
-    "Provider reports": lambda one: "\n".join(map(condition_text, one.provider_conditions)),
-    "Nodes": lambda one: nodes_text(one.expected, one.target),
+CLUSTER: Columns = fields(
+    "Cluster, Status, Incidents:list, Provider reports, Nodes, Reports, Unseen groups:list, By status, Mode, "
+    "Repair owner, Provider, Orchestrator, Verifier, Restarter, EKS cluster, HyperPod cluster, Slurm head node, "
+    "slurmrestd=slurm_rest, Instance types:list, Subnets:list, Spares, Failure domains, Provider role, Policy, "
+    "Shards, Maintenance until:at, Paused, Silences, Claims ignored, Repairs running"
+) | {
+    "Provider reports": lambda one: "\n".join(map(texts.condition_text, one.provider_conditions)),
+    "Nodes": lambda one: texts.nodes_text(one.expected, one.target),
     "Reports": lambda one: None if one.reporting is None else f"agents report from {one.reporting} of {one.expected}",
-    "Unseen groups": lambda one: ", ".join(one.unseen_groups),
     "By status": lambda one: ", ".join(f"{number} {name}" for name, number in one.counts.items()),
-    **fields("Mode", "Repair owner", "Provider", "Orchestrator", "Verifier", "Restarter", "EKS cluster"),
-    **fields("HyperPod cluster", "Slurm head node", "slurmrestd=slurm_rest"),
-    "Instance types": lambda one: ", ".join(one.instance_types),
-    "Subnets": lambda one: ", ".join(one.subnets),
     "Spares": lambda one: ", ".join(f"{number} {name}" for name, number in one.pool.items()),
     "Failure domains": lambda one: "\n".join(f"{domain.type} {domain.name}: {domain.nodes}" for domain in one.domains),
-    "Provider role": lambda one: one.provider_role,
     "Policy": lambda one: one.policy or "the current version",
-    "Shards": lambda one: one.shards,
-    "Maintenance until": lambda one: stated_time(one.maintenance_until),
     "Paused": lambda one: "\n".join(map(_pause, one.pauses)) or "no",
     "Silences": lambda one: "\n".join(f"{silence.id} until {stated_time(silence.until)}" for silence in one.silences),
     "Claims ignored": lambda one: "\n".join(
@@ -76,34 +60,31 @@ CLUSTER: Columns = {
     ),
     "Repairs running": lambda one: "\n".join(f"{case} since {stated_time(at)}" for case, at in one.holders.items()),
 }
-NODE_HISTORY: Columns = {
-    "TIME (UTC)": lambda event: short_time(event.at),
-    **fields("KIND", "WHAT=text", "INSTANCE=instance_id", "SLOT", "DEVICE", "CASE=case_id"),
-}
-NODES: Columns = {
-    "NODE": lambda one: one.node,
+NODE_HISTORY: Columns = fields("TIME (UTC)=at:time, KIND, WHAT=text, INSTANCE=instance_id, SLOT, DEVICE, CASE=case_id")
+NODES: Columns = fields(
+    "NODE, STATUS, SEVERITY, LAST REPORT, FAULTS, CASE, INSTANCE=instance_id, TYPE=instance_type, GROUP"
+) | {
     "STATUS": lambda one: "no_data" if one.no_data and one.status == "healthy" else one.status,
-    "SEVERITY": lambda one: one.severity,
     "LAST REPORT": lambda one: short_time(one.last_report.at) if one.last_report else "never",
     "FAULTS": lambda one: ", ".join(condition.failure_mode for condition in one.conditions),
     "CASE": lambda one: one.case.case_id if one.case else None,
-    **fields("INSTANCE=instance_id", "TYPE=instance_type", "GROUP"),
 }
-NODE: Columns = {
+NODE: Columns = fields(
+    "Node, Status, Last report, Instance, Instance since=since:at, Type=instance_type, Group, "
+    "Failure domain=domain, Domains by kind, Aliases:list, Isolation, Ignored, Faults, Probations, Case, "
+    "Next check=due_at:at"
+) | {
     "Node": lambda one: f"{one.cluster}/{one.node}",
     "Status": lambda one: one.status + (" (never verified)" if one.unverified else ""),
-    "Last report": lambda one: _report_text(one.last_report),
+    "Last report": lambda one: (
+        f"{short_time(one.last_report.at)} ({one.last_report.source})" if one.last_report else "never"
+    ),
     "Instance": lambda one: f"{one.instance_id} (instance {one.instance}, boot {one.boot})",
-    "Instance since": lambda one: stated_time(one.since),
-    **fields("Type=instance_type", "Group", "Failure domain=domain"),
     "Domains by kind": lambda one: ", ".join(f"{kind} {name}" for kind, name in one.domains.items()),
-    "Aliases": lambda one: ", ".join(one.aliases),
-    "Isolation": lambda one: one.isolation,
     "Ignored": lambda one: _ignored_text(one.ignored),
     "Faults": lambda one: "\n".join(map(_condition_text, one.conditions)),
     "Probations": lambda one: "\n".join(map(_probation_text, one.probations)),
     "Case": lambda one: f"{one.case.case_id} ({one.case.status})" if one.case else None,
-    "Next check": lambda one: stated_time(one.due_at),
 }
 ANSWER: Columns = {
     "What happened": lambda one: one.answer.what,
@@ -113,57 +94,51 @@ ANSWER: Columns = {
     "Runbook": lambda one: f"docs/runbooks/{one.answer.runbook}.md",
 }
 SHOWN_NODE: Columns = {**NODE, **ANSWER}
-CASES: Columns = {
-    **fields("CASE=case_id", "NODE", "STATUS", "CODE", "WAITING FOR", "RESOLUTION"),
-    "DURATION": lambda one: duration_text(one.age_ms),
+CASES: Columns = fields("CASE=case_id, NODE, STATUS, CODE, WAITING FOR, RESOLUTION, DURATION, REPAIR, COMPONENT") | {
+    "DURATION": lambda one: texts.duration_text(one.age_ms),
     "REPAIR": lambda one: None if _has_no_repair(one) else one.repair_action,
-    "COMPONENT": lambda one: component_text(one.component),
+    "COMPONENT": lambda one: texts.component_text(one.component),
 }
-CASE: Columns = {
-    "Case": lambda one: one.case_id,
+CASE: Columns = fields(
+    "Case=case_id, Node, Status, Incident, Resolution, Reason, Cause, Action, Opened=opened_at:at, Approval, "
+    "Owner, Continues at, Closed=closed_at:at, Duration, Phases, GPU-hours lost, with the provider's repair, "
+    "without automation, Capacity, Rule, Previous case, Relapse of"
+) | {
     "Node": lambda one: f"{one.cluster}/{one.node}",
     "Status": lambda one: one.status + (f" (waiting for {one.waiting_for})" if one.waiting_for else ""),
-    **fields("Incident", "Resolution", "Reason"),
-    "Cause": lambda one: f"{one.severity}: {one.failure_mode} ({one.code}) {component_text(one.component)}",
+    "Cause": lambda one: f"{one.severity}: {one.failure_mode} ({one.code}) {texts.component_text(one.component)}",
     "Action": lambda one: _action_text(one),  # noqa: PLW0108 - defined below
-    "Opened": lambda one: stated_time(one.opened_at),
     "Approval": lambda one: _approval_text(one.approval),
     "Owner": lambda one: one.owner and one.owner + (f": {one.owner_note}" if one.owner_note else ""),
     "Continues at": lambda one: stated_time(one.not_before) if _continues_later(one) else None,
-    "Closed": lambda one: stated_time(one.closed_at),
-    "Duration": lambda one: duration_text(one.age_ms),
-    "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one.phases.items()),
+    "Duration": lambda one: texts.duration_text(one.age_ms),
+    "Phases": lambda one: "\n".join(f"{name:<14}{texts.duration_text(took)}" for name, took in one.phases.items()),
     "GPU-hours lost": lambda one: _hours(one.gpu_time_lost_ms),
     "with the provider's repair": lambda one: one.receipt and _hours(one.receipt.provider_repair),
     "without automation": lambda one: one.receipt and _hours(one.receipt.no_automation),
-    "Capacity": lambda one: "\n".join(map(answer_text, one.capacity)),
+    "Capacity": lambda one: "\n".join(map(texts.answer_text, one.capacity)),
     "Rule": lambda one: f"{one.rule} of policy {one.policy}",
-    **fields("Previous case", "Relapse of"),
     **ANSWER,
 }
 CASE_OWNER: Columns = {
     **{title: CASE[title] for title in ("Case", "Node", "Status", "Reason", "Owner")},
     "Not repeated until": lambda one: short_time(one.acknowledged_until),
 }
-INCIDENTS: Columns = {
-    **fields("INCIDENT=incident_id", "CLUSTER", "STATUS", "FAMILY"),
+INCIDENTS: Columns = fields(
+    "INCIDENT=incident_id, CLUSTER, STATUS, FAMILY, FAILURE DOMAIN, AFFECTED, HELD CASES:len, OPENED=opened_at:time"
+) | {
     "FAILURE DOMAIN": lambda one: f"{one.domain.type} {one.domain.name}",
     "AFFECTED": lambda one: f"{one.affected} of {one.domain_nodes}",
-    "HELD CASES": lambda one: len(one.held_cases),
-    "OPENED": lambda one: short_time(one.opened_at),
 }
-INCIDENT: Columns = {
+INCIDENT: Columns = fields(
+    "Incident, Status, Reason, Cause, Origin, Failure domain, Affected=nodes:lines, Held cases, "
+    "Opened=opened_at:at, Expired=expired_at:at, Closed=closed_at:at, Closed by=operator"
+) | {
     "Incident": lambda one: f"{one.cluster}/{one.incident_id}",
-    **fields("Status", "Reason"),
     "Cause": lambda one: one.code + (f" about {one.subject}" if one.subject else ""),
     "Origin": lambda one: one.origin or "unknown",
     "Failure domain": lambda one: f"{one.domain.type} {one.domain.name}, {one.domain_nodes} nodes",
-    "Affected": lambda one: "\n".join(one.nodes),
     "Held cases": lambda one: "\n".join(f"{node}: {case}" for node, case in sorted(one.held_cases.items())),
-    "Opened": lambda one: stated_time(one.opened_at),
-    "Expired": lambda one: stated_time(one.expired_at),
-    "Closed": lambda one: stated_time(one.closed_at),
-    "Closed by": lambda one: one.operator,
 }
 ENTRIES: Columns = {
     "TIME (UTC)": lambda one: short_time(one.event.metadata.occurred_at)[5:] + (" late" if one.late else ""),
@@ -181,10 +156,6 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
     before = list(columns).index("NODE")
     titles = [*list(columns)[:before], "CLUSTER", *list(columns)[before:]]
     return {title: {**columns, **fields("CLUSTER")}[title] for title in titles}
-
-
-def _report_text(report: LastReport | None) -> str:
-    return f"{short_time(report.at)} ({report.source})" if report else "never"
 
 
 def _hours(gpu_time: int | None) -> str:
@@ -225,24 +196,20 @@ def _ignored_text(ignored: Ignored | None) -> str | None:
 
 def _condition_text(condition: Condition) -> str:
     seen = f"{condition.count} times since {stated_time(condition.since)}, by {', '.join(condition.reporters)}"
-    name = f"{condition.failure_mode} {component_text(condition.component)}".rstrip()
+    name = f"{condition.failure_mode} {texts.component_text(condition.component)}".rstrip()
     fault = f"{condition.severity} {name} [{', '.join(condition.codes)}]"
     fault += f" because of {condition.because_of}" if condition.because_of else ""
     return f"{fault}: {condition.message} ({seen})"
 
 
-def _not_healthy(counts: dict[str, int]) -> int:
-    return sum(number for name, number in counts.items() if name not in {"healthy", "retired"})
-
-
 def _probation_text(probation: Probation) -> str:
-    fault = f"{probation.failure_mode} {component_text(probation.component)}"
+    fault = f"{probation.failure_mode} {texts.component_text(probation.component)}"
     return f"{fault} until {stated_time(probation.until)} ({probation.repair_action} of case {probation.case_id})"
 
 
-def text_of(entry: Entry) -> EntryText:
+def text_of(entry: Entry) -> texts.EntryText:
     """Return the text of an entry: what happened, and why."""
-    return entry_text(entry.event.metadata.event_type, entry.event.data)
+    return texts.entry_text(entry.event.metadata.event_type, entry.event.data)
 
 
 WIDTHS = (14, 13, 46)

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct
 
+from faultbridge.cli.render.times import short_time, stated_time, zone_name
 from faultbridge.model.event_data import json_text
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
@@ -36,17 +37,9 @@ def wrapped(text: str, terminal: int | None, indent: int) -> str:
     """Wrap a text at words to the width of the terminal, if there is one; later lines are indented."""
     if terminal is None or len(text) <= terminal:
         return text
-
     joined = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINED), text)
-    lines = textwrap.wrap(
-        joined,
-        terminal,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-        replace_whitespace=False,
-    )
+    options: Any = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
+    lines = textwrap.wrap(joined, terminal, subsequent_indent=" " * indent, **options)
     return "\n".join(lines).replace(_JOINED, " ")
 
 
@@ -54,18 +47,36 @@ Document = Mapping[str, Any]
 Shown = Document | Struct
 """What can be printed: a JSON object, or a structure such as a document of the API."""
 
-Columns = Mapping[str, Callable[[Any], object]]
+Columns = dict[str, Callable[[Any], object]]
 """The titles of a table, each with the function that reads its cell from a document."""
 
+FORMATS: Mapping[str, Callable[[Any], object]] = {
+    "": lambda value: value,
+    "at": stated_time,
+    "len": len,
+    "lines": "\n".join,
+    "list": ", ".join,
+    "time": short_time,
+    "yes": lambda value: "yes" if value else "no",
+}
 
-def fields(*titles: str) -> Columns:
-    """Return columns of plain fields: `REPAIR OWNER` shows `repair_owner`, and `CASE=case_id` shows `case_id`."""
-    named = (title.partition("=") for title in titles)
-    return {title: partial(_value, field or title.lower().replace(" ", "_")) for title, _, field in named}
+
+def fields(titles: str) -> Columns:
+    """Return columns of fields, in the order of their titles, which commas separate.
+
+    `REPAIR OWNER` shows `repair_owner`, `CASE=case_id` shows `case_id`, and `UNTIL:time` shows a time (see `FORMATS`).
+    """
+    return dict(map(_field, titles.split(", ")))
 
 
-def _value(name: str, document: Shown) -> object:
-    return getattr(document, name) if isinstance(document, Struct) else document[name]
+def _field(text: str) -> tuple[str, Callable[[Any], object]]:
+    left, _, form = text.partition(":")
+    title, _, name = left.partition("=")
+    return title, partial(_value, name or title.lower().replace(" ", "_"), FORMATS[form])
+
+
+def _value(name: str, form: Callable[[Any], object], document: Shown) -> object:
+    return form(getattr(document, name) if isinstance(document, Struct) else document[name])
 
 
 class OutputFormat(StrEnum):
@@ -96,12 +107,8 @@ def show(documents: Iterable[Shown], columns: Columns, output: OutputFormat, *, 
     elif not output.for_people:
         print_document(list(documents), output)
     else:
-        _show_rows(
-            [[cell_text(value(document)) for value in columns.values()] for document in documents],
-            columns,
-            output,
-            empty,
-        )
+        rows = [[cell_text(value(document)) for value in columns.values()] for document in documents]
+        _show_rows(rows, columns, output, empty)
 
 
 def show_one(document: Shown, columns: Columns, output: OutputFormat) -> None:
@@ -153,8 +160,6 @@ def _show_rows(rows: list[list[str]], columns: Columns, output: OutputFormat, em
 
 def _titles(columns: Columns) -> list[str]:
     """Return the titles, with the zone in which the times are printed."""
-    from faultbridge.cli.render.times import zone_name
-
     return [title.replace("(UTC)", f"({zone_name()})") if "(UTC)" in title else title for title in columns]
 
 
@@ -207,14 +212,11 @@ class LiveTable:
 
     def _print(self, cells: Sequence[str]) -> None:
         columns = list(zip(cells, self._widths, strict=True))
-        wrapped = [_wrap(cell, width) if self._wraps else [cell] for cell, width in columns]
+        wrap = partial(textwrap.wrap, break_on_hyphens=False)
+        wrapped = [(wrap(cell, width) or [""]) if self._wraps else [cell] for cell, width in columns]
         for parts in zip_longest(*wrapped, fillvalue=""):
             padded = (f"{part:<{width}}" for part, width in zip(parts, self._widths, strict=True))
             print_line(GAP.join(padded).rstrip(), flush=True)
-
-
-def _wrap(cell: str, width: int) -> list[str]:
-    return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
 
 
 def _fit(widths: Sequence[int], terminal: int) -> tuple[int, ...]:

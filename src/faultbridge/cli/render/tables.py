@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from faultbridge.cli.render.output import print_line
 
 if TYPE_CHECKING:
     from rich.table import Table
-
 
 GAP = 2
 MIN_FOLDED_WIDTH = 16
@@ -60,26 +59,26 @@ def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], termin
 
 
 def _min_width(lines: Sequence[Sequence[str]]) -> int:
-    return _sum(_min_widths(lines, MIN_FOLDED_WIDTH))
+    return _sum(_min_widths(lines))
 
 
-def _min_widths(lines: Sequence[Sequence[str]], folded: int, *, whole_words: bool = False) -> list[int]:
-    """Return the smallest widths: a column that can fold needs `folded`, its title and perhaps its words."""
+def _min_widths(lines: Sequence[Sequence[str]], *, whole_words: bool = False) -> list[int]:
+    """Return the smallest widths: a column that can fold needs a minimum, its title and perhaps its words."""
     widths = _widths(lines)
     for number, title in enumerate(lines[0]):
         cells = [line[number] for line in lines[1:]]
-        if _folds(cells):
+        if any(" " in cell for cell in cells):  # a cell with several words may continue on more lines
             longest = max((len(word) for cell in cells for word in cell.split()), default=0) if whole_words else 0
-            widths[number] = min(widths[number], max(folded, len(title), longest))
+            widths[number] = min(widths[number], max(MIN_FOLDED_WIDTH, len(title), longest))
     return widths
 
 
 def folded_widths(lines: Sequence[Sequence[str]], terminal: int) -> list[int]:
     """Return the widths for a terminal; a word is broken only if the longest words do not fit."""
     natural = _widths(lines)
-    smallest = _min_widths(lines, MIN_FOLDED_WIDTH, whole_words=True)
+    smallest = _min_widths(lines, whole_words=True)
     if _sum(smallest) > terminal:
-        smallest = _min_widths(lines, MIN_FOLDED_WIDTH)
+        smallest = _min_widths(lines)
     missing = [most - least for most, least in zip(natural, smallest, strict=True)]
     free = max(0, min(terminal - _sum(smallest), sum(missing)))
     shares = [free * one // (sum(missing) or 1) for one in missing]
@@ -89,11 +88,6 @@ def folded_widths(lines: Sequence[Sequence[str]], terminal: int) -> list[int]:
 
 def _sum(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
-
-
-def _folds(cells: Iterable[str]) -> bool:
-    """Return whether a column may continue on more lines: a cell has several words (an id is one word)."""
-    return any(" " in cell for cell in cells)
 
 
 def _widths(lines: Sequence[Sequence[str]]) -> list[int]:

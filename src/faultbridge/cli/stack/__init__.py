@@ -1,1 +1,1 @@
-"""Find the stack of a command (`locate`), create its services (`session`), add its options (`command`)."""
+"""Find the stack of a command (`locate`), and create its services and its options (`session`)."""

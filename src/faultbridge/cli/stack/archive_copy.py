@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from faultbridge.cli.declare import BadParameter, Option
 from faultbridge.model.errors import Conflict, Misconfigured
-
-if TYPE_CHECKING:
-    from faultbridge.record.timeline import Line, TimelineQuery
-    from faultbridge.record.verify import Verified
-
+from faultbridge.record.archive.verification import ReadArchive
+from faultbridge.record.timeline import Line, TimelineQuery
 
 ArchiveOption = Annotated[
     Path | None, Option("--archive DIR", "Read a copy of the archive in this folder instead of a stack.")
@@ -28,17 +25,7 @@ def open_folder(path: Path) -> Folder:
 
 def archived_entries(path: Path, wanted: TimelineQuery) -> list[Line]:
     """Return the archived entries that match a query, without duplicates, in the order of recording."""
-    from faultbridge.record.archive.verification import ReadArchive
-
     return ReadArchive(open_folder(path)).entries(wanted)
-
-
-def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool, stack_id: str | None) -> Verified:
-    """Verify the streams of a cluster, or of one node, in a copy; `stack_id` if nothing in it names the stack."""
-    from faultbridge.record.archive.verification import VerifyArchive
-
-    folder = open_folder(path)
-    return VerifyArchive(folder, folder if anchor else None, stack_id)(cluster, node)
 
 
 class Folder:

@@ -1,24 +1,35 @@
-"""The services of a stack for one command. Most of the services are created on first use."""
+"""The stack of a command: its services, most of them created on first use, and the options that select it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
+import click
+
+from faultbridge.cli.commands.options import Format
+from faultbridge.cli.declare import EXIT_TRY_AGAIN, Exit, Group, Option, Text
 from faultbridge.cli.render.output import Columns, OutputFormat, Shown, notice, show, show_one
-from faultbridge.cli.stack.locate import (
-    Target,
-    checked_endpoint,
-    chosen_embedded_stack,
-    find_settings,
-    require_embedded_stack,
-    use_environment,
-)
-from faultbridge.model.errors import Misconfigured
+from faultbridge.cli.stack import locate
+from faultbridge.decode.data.policies import default_document
+from faultbridge.model.enums import CaseStatus
+from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName
+from faultbridge.model.log import log_cause
+from faultbridge.model.names import did_you_mean
 from faultbridge.model.settings import PREFIX
+from faultbridge.record.policies import PolicyStore
+from faultbridge.record.timeline import Timeline
+from faultbridge.record.verify import Verify
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.repair.registry.views import Views
+from faultbridge.serve.gateway.webhooks import senders_of
+from faultbridge.serve.wiring.services import wire_jobs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,11 +38,7 @@ if TYPE_CHECKING:
     from faultbridge.adapters.aws.stack import StackSecret
     from faultbridge.model.settings import Settings
     from faultbridge.record.ports import Ports, Receipts, RecordQueue
-    from faultbridge.record.timeline import Timeline
-    from faultbridge.record.verify import AnchoredHashes, Verify
-    from faultbridge.repair.findings.judgments import Judgments
     from faultbridge.repair.registry.job_views import JobViews
-    from faultbridge.repair.registry.views import Views
     from faultbridge.serve.wiring.installation import Installation
 
 
@@ -39,7 +46,7 @@ if TYPE_CHECKING:
 class Session:
     """The stack and output format of one command; `embedded` uses only the embedded stack."""
 
-    target: Target
+    target: locate.Target
     output: OutputFormat
     embedded: bool = False
     changes: bool = False
@@ -57,10 +64,25 @@ class Session:
         """Print one document, in the output format of the command."""
         show_one(document, columns, self.output)
 
+    def remark(self, text: str) -> None:
+        """Print a notice on stderr, unless the output is JSON for scripts."""
+        if self.prints_table:
+            notice(text)
+
+    def prints_document(self, document: Shown) -> bool:
+        """Print a whole document and return True, unless the output is a table for people."""
+        if not self.prints_table:
+            show_one(document, {}, self.output)
+        return not self.prints_table
+
+    def order(self, reason: str = "") -> OperatorOrder:
+        """Return an order of the AWS principal that runs the command."""
+        return OperatorOrder(self.operator, reason)
+
     @cached_property
     def settings(self) -> Settings:
         """Return the settings of the stack; the first use finds the stack."""
-        return find_settings(self.target, lambda: self.clients, notice, embedded_only=self.embedded)
+        return locate.find_settings(self.target, lambda: self.clients, notice, embedded_only=self.embedded)
 
     @cached_property
     def clients(self) -> Clients:
@@ -69,29 +91,27 @@ class Session:
 
         target = self.target
         if self.embedded:
-            use_environment(require_embedded_stack(target.stack).environment)
+            locate.use_environment(locate.require_embedded_stack(target.stack).environment)
             return Clients()
         variables = [f"AWS_ENDPOINT_URL_{suffix}" for _, suffix, _ in SERVICES.values()]
         for name in variables if target.endpoint_url else ("AWS_ENDPOINT_URL", *variables):
-            checked_endpoint(name, os.environ.get(name) or None)
+            locate.checked_endpoint(name, os.environ.get(name) or None)
         return Clients(region=target.region, profile=target.profile, endpoint_url=target.endpoint_url)
 
     @property
     def place(self) -> str:
         """Return the place for a question, as in `stack faultbridge (us-east-1)`."""
         named = f"context {self.target.context}: " if self.target.context else ""
-        if chosen_embedded_stack(self.target, embedded_only=self.embedded) is not None:
+        if locate.chosen_embedded_stack(self.target, embedded_only=self.embedded) is not None:
             return f"{named}embedded stack {self.target.stack}"
         region = self.target.region or self.clients.region or "default region"
         return f"{named}stack {self.target.stack} ({region})"
 
     def place_document(self) -> dict[str, str | None]:
         """Return the context, stack, AWS account and Region that this command uses."""
-        is_embedded = chosen_embedded_stack(self.target, embedded_only=self.embedded) is not None
-        _, _, _, region, account, *_ = [
-            *self.application.settings.variables.get(f"{PREFIX}STATE_MACHINE", "").split(":"),
-            *[""] * 5,
-        ]
+        is_embedded = locate.chosen_embedded_stack(self.target, embedded_only=self.embedded) is not None
+        arn = self.application.settings.variables.get(f"{PREFIX}STATE_MACHINE", "")
+        _, _, _, region, account, *_ = f"{arn}:::::".split(":")
         kind = " (embedded on this machine)" if is_embedded else ""
         return {
             "context": self.target.context,
@@ -105,8 +125,7 @@ class Session:
         """Return the services of the stack."""
         from faultbridge.serve.wiring.installation import on_aws
 
-        settings = self.settings
-        return on_aws(settings, self.clients)
+        return on_aws(self.settings, self.clients)
 
     @cached_property
     def operator(self) -> str:
@@ -128,8 +147,6 @@ class Session:
     @cached_property
     def directory(self) -> Views:
         """Return the service that reads clusters, nodes and cases."""
-        from faultbridge.repair.registry.views import Views
-
         return Views(self.ports.table)
 
     @property
@@ -154,22 +171,16 @@ class Session:
     @cached_property
     def timeline(self) -> Timeline:
         """Return the service that reads timeline entries."""
-        from faultbridge.record.timeline import Timeline
-
         return Timeline(self.ports.table)
 
     @cached_property
     def judgments(self) -> Judgments:
         """Return the service that reads findings and records whether they were right."""
-        from faultbridge.repair.findings.judgments import Judgments
-
         return Judgments(self.application.append)
 
     @cached_property
     def verify(self) -> Verify:
         """Return the service that verifies the sequences and hash chains of streams."""
-        from faultbridge.record.verify import Verify
-
         return Verify(self.ports.table, self.application.stack)
 
     @cached_property
@@ -197,12 +208,6 @@ class Session:
             raise Misconfigured("the stack accepts no webhooks; deploy it with the parameter WebhookSenders")
         return StackSecret(self.clients, name)
 
-    def anchors(self, cluster: str) -> AnchoredHashes:
-        """Return the hashes in the vault's anchors, which record where each stream of a cluster ends."""
-        from faultbridge.record.archive.verification import anchored_hashes
-
-        return anchored_hashes(self.application.ports.vault, cluster)
-
     @cached_property
     def receipts(self) -> Receipts:
         """Return the receipt log, which lists the records that were sent and their outcomes."""
@@ -212,3 +217,140 @@ class Session:
         return LogReceipts(
             self.clients, group=settings.senders_log_group, also_read=(settings.ingest_log_group,), now=self.now
         )
+
+
+MAX_READ_NAMES = 5000
+"""Maximum number of existing names that are compared with an unknown one."""
+
+MAX_READ_CASES = 500
+"""Maximum number of cases of each cluster whose ids are compared: those opened last."""
+
+
+def with_closest(error: UnknownName, session: Session) -> Rejected:
+    """Return the error about an unknown name, or about its cluster, with the closest existing names."""
+    read = KNOWN_NAMES.get(error.kind)
+    try:
+        existing = list(islice(read(session, error.cluster), MAX_READ_NAMES)) if read else []
+    except UnknownName as unknown_cluster:
+        return with_closest(unknown_cluster, session)
+    except FaultbridgeError as failure:  # it must not replace the error about the name
+        log_cause("known_names_not_read", reason=str(failure), kind=error.kind)
+        existing = []
+    return Rejected(error.reason, error.detail + did_you_mean(error.name, existing))
+
+
+def _nodes(session: Session, cluster: str | None) -> Iterable[str]:
+    views = (session.directory.cluster(name) for name in session.cluster_names(cluster))
+    return (one.node for view in views for one in session.directory.roster(view.config))
+
+
+def _cases(session: Session, cluster: str | None) -> Iterable[str]:
+    views, read = map(session.directory.cluster, session.cluster_names(cluster)), session.directory.recent_cases
+    return (one.case.id for view in views for one in read(view.config, tuple(CaseStatus), MAX_READ_CASES))
+
+
+def _incidents(session: Session, cluster: str | None) -> Iterable[str]:
+    names, read = session.cluster_names(cluster), session.directory.incidents
+    return (view.incident.id for name in names for view in read(name, closed=True))
+
+
+def _findings(session: Session, cluster: str | None) -> Iterable[str]:
+    return (one.id for one in session.judgments.list(session.cluster_names(cluster), ended=True))
+
+
+def _jobs(session: Session, cluster: str | None) -> Iterable[str]:
+    jobs = wire_jobs(session.application)
+    return (one.id for name in session.cluster_names(cluster) for one in jobs.rows(name))
+
+
+def _policies(session: Session, _cluster: str | None) -> Iterable[str]:
+    stored = PolicyStore(session.ports.table, session.ports.clock).stored()
+    return (default_document()["version"], *(one.version for one in stored))
+
+
+def _senders(session: Session, _cluster: str | None) -> Iterable[str]:
+    return senders_of(session.webhook_senders())
+
+
+KNOWN_NAMES: Mapping[str, Callable[[Session, str | None], Iterable[str]]] = {
+    "case": _cases,
+    "cluster": lambda session, _cluster: session.cluster_names(),
+    "finding": _findings,
+    "incident": _incidents,
+    "job": _jobs,
+    "node": _nodes,
+    "policy": _policies,
+    "sender": _senders,
+}
+"""The function that reads the existing names of each kind, in one cluster, or in all clusters for None."""
+
+
+def open_session(
+    output: Format,
+    stack: Annotated[Text, Option("NAME", "Name of the stack.")] = None,
+    endpoint_url: Annotated[Text, Option("URL", "AWS endpoint URL. Default: the AWS endpoint.")] = None,
+    region: Annotated[Text, Option("REGION", "AWS region of the stack.")] = None,
+    profile: Annotated[Text, Option("PROFILE", "AWS configuration profile.")] = None,
+    context: Annotated[
+        Text, Option("NAME", "Context of `faultbridge context list`.", envvar=locate.CONTEXT_VARIABLE)
+    ] = None,
+) -> Session:
+    """Return the session of the stack that the options or the context select."""
+    given = locate.Target(
+        stack or locate.DEFAULT_STACK, locate.checked_endpoint("--endpoint-url", endpoint_url), region, profile
+    )
+    if stack is None and not given.has_options:
+        given = locate.context_target(context) or given
+    return use_session(Session(given, output))
+
+
+def use_session(session: Session) -> Session:
+    """Store the session for the error about an unknown name, which proposes names of its stack."""
+    click.get_current_context().find_root().obj = session
+    return session
+
+
+def _changing(session: Session) -> Session:
+    session.changes = True
+    return session
+
+
+StackSession = Annotated[Session, Group(open_session)]
+"""The stack of a command that reads."""
+
+ChangingSession = Annotated[Session, Group(open_session, _changing)]
+"""The stack of a command that changes something: at its end, a line on stderr names the stack."""
+
+
+Found = TypeVar("Found")
+
+POLL_SECONDS = 1
+
+WaitOption = Annotated[
+    int, Option("--wait SECONDS", "Wait up to SECONDS for the first row. Exit code 75: there is still none.", min=0)
+]
+
+
+def pause() -> bool:
+    """Wait one second, until the next poll; returns True, so that `follow` polls again."""
+    time.sleep(POLL_SECONDS)
+    return True
+
+
+def show_awaited(session: Session, read: Callable[[], Iterable[Shown]], columns: Columns, seconds: int) -> None:
+    """Print the list that `read` returns; without a row after `seconds`, exit with code 75."""
+    if seconds == 0:
+        session.show(read(), columns)
+        return
+    found = wait_until(lambda: list(read()), seconds)
+    session.show(found, columns)
+    if not found:
+        raise Exit(EXIT_TRY_AGAIN)
+
+
+def wait_until(read: Callable[[], Found], seconds: int, done: Callable[[Found], bool] = bool) -> Found:
+    """Call `read` each second until its result is true or `done`, for up to `seconds`; returns the last result."""
+    while not done(found := read()) and seconds > 0:
+        pause()
+        seconds -= POLL_SECONDS
+    return found

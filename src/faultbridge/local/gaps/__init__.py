@@ -5,7 +5,6 @@ in the order in which their patches are applied. Each other module patches one s
 gap what AWS does, what the emulator does, and what the patch does. A test asserts that every gap still exists in the
 pinned version.
 
-Event plane: `event_delivery`, `streams`, `dynamodb_queries`, `provisioned_settings`, `stack_updates`, `lambda_workers`,
-`lambda_errors`. Compute plane: `launches`, `fleets`, `auto_scaling`, `systems_manager`, `ec2_listings`,
-`eks_endpoints`, `hyperpod_clusters`.
+Event plane: `lambdas`, `event_delivery`, `dynamodb`, `cloudformation`. Compute plane: `ec2`, `auto_scaling`,
+`systems_manager`, `eks_endpoints`, `hyperpod_clusters`.
 """

@@ -27,7 +27,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from faultbridge.local.gaps.patching import Gap, add_method, replace, resolve, source_has
+from faultbridge.local.gaps.patching import Gap, add_method, replace, resolve, source_has, wrap
 
 TERMINATE = "moto.autoscaling.models:AutoScalingBackend|terminate_instance"
 VALIDATION_ERROR = "moto.autoscaling.exceptions:ValidationError"
@@ -44,35 +44,34 @@ REFRESH_TIME = timedelta(minutes=1)
 IN_PROGRESS = "InProgress"
 
 
-def _with_validation_error(terminate: Callable[..., Any]) -> Callable[..., Any]:
-    def terminate_instance(backend: Any, instance_id: str, should_decrement: bool) -> Any:  # noqa: ANN401, FBT001 - moto's signature
-        groups = backend.autoscaling_groups.values()
-        if not any(state.instance.id == instance_id for group in groups for state in group.instance_states):
-            text = f"Instance Id not found - No managed instance found for instance ID: {instance_id}"
-            raise resolve(VALIDATION_ERROR)(text)
-        return terminate(backend, instance_id, should_decrement)
-
-    return terminate_instance
+def _with_validation_error(
+    terminate: Callable[..., Any],
+    backend: Any,  # noqa: ANN401 - moto's types
+    instance_id: str,
+    should_decrement: bool,  # noqa: FBT001 - moto's signature
+) -> Any:  # noqa: ANN401 - moto's types
+    groups = backend.autoscaling_groups.values()
+    if not any(state.instance.id == instance_id for group in groups for state in group.instance_states):
+        text = f"Instance Id not found - No managed instance found for instance ID: {instance_id}"
+        raise resolve(VALIDATION_ERROR)(text)
+    return terminate(backend, instance_id, should_decrement)
 
 
 def _list_activities() -> None:
-    replace(LAUNCH, _recording_activities)
+    wrap(LAUNCH, _recording_activities)
     replace(DESCRIBE, lambda _describe: _describe_scaling_activities)
 
 
-def _recording_activities(launch: Callable[..., None]) -> Callable[..., None]:
-    def replace_autoscaling_group_instances(group: Any, count: int, tags: dict[str, str]) -> None:  # noqa: ANN401 - moto's group
-        before = {state.instance.id for state in group.instance_states}
-        try:
-            launch(group, count, tags)
-        except resolve(EC2_ERROR) as error:
-            _record(group, "Failed", f"Launching a new EC2 instance.  Status Reason: {error.message}")
-            return
-        for state in group.instance_states:
-            if state.instance.id not in before:
-                _record(group, "Successful", f"Launching a new EC2 instance: {state.instance.id}")
-
-    return replace_autoscaling_group_instances
+def _recording_activities(launch: Callable[..., None], group: Any, count: int, tags: dict[str, str]) -> None:  # noqa: ANN401 - moto's group
+    before = {state.instance.id for state in group.instance_states}
+    try:
+        launch(group, count, tags)
+    except resolve(EC2_ERROR) as error:
+        _record(group, "Failed", f"Launching a new EC2 instance.  Status Reason: {error.message}")
+        return
+    for state in group.instance_states:
+        if state.instance.id not in before:
+            _record(group, "Successful", f"Launching a new EC2 instance: {state.instance.id}")
 
 
 def _record(group: Any, status: str, description: str) -> None:  # noqa: ANN401 - moto's group
@@ -160,7 +159,7 @@ GAPS = (
         "gone_instances",
         (TERMINATE, VALIDATION_ERROR),
         source_has(TERMINATE, "next("),
-        lambda: replace(TERMINATE, _with_validation_error),
+        lambda: wrap(TERMINATE, _with_validation_error),
     ),
     Gap(
         "scaling_activities",

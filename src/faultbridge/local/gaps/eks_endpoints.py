@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from faultbridge.local.environment import PORT_VARIABLE, endpoint
-from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has
+from faultbridge.local.gaps.patching import Gap, resolve, source_has, wrap
 from faultbridge.local.kubernetes import PATH
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance
 
@@ -25,13 +25,10 @@ EC2 = "moto.ec2.models:ec2_backends"
 EKS = "moto.eks.models:eks_backends"
 
 
-def _with_fake_endpoint(create: Callable[..., None]) -> Callable[..., None]:
-    def initialize(cluster: Any, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - moto's types
-        create(cluster, *arguments, **options)
-        cluster.endpoint = f"{endpoint(int(os.environ[PORT_VARIABLE]))}{PATH}{cluster.name}"
-        cluster.certificate_authority = {}
-
-    return initialize
+def _with_fake_endpoint(create: Callable[..., None], cluster: Any, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - moto's types
+    create(cluster, *arguments, **options)
+    cluster.endpoint = f"{endpoint(int(os.environ[PORT_VARIABLE]))}{PATH}{cluster.name}"
+    cluster.certificate_authority = {}
 
 
 TAG = "kubernetes.io/cluster/"
@@ -84,6 +81,6 @@ GAPS = (
         "kubernetes_endpoints",
         (CREATE, EC2, EKS),
         source_has(CREATE, "self.endpoint = ENDPOINT_TEMPLATE"),
-        lambda: replace(CREATE, _with_fake_endpoint),
+        lambda: wrap(CREATE, _with_fake_endpoint),
     ),
 )

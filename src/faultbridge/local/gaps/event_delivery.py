@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from faultbridge.local.environment import MINUTE_VARIABLE
-from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has
+from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has, wrap
 
 LOOP = "ministack.services.lambda_svc:_poll_loop"
 MAPPINGS = "ministack.services.lambda_svc:_iter_all_esms"
@@ -99,14 +99,11 @@ def _limits_batches_to_ten() -> bool:
     return len(resolve(RECEIVE)(url, wanted)) == _EMULATOR_BATCH_SIZE
 
 
-def _with_full_batches(receive: Receive) -> Receive:
-    def receive_messages(url: str, wanted: int) -> list[dict[str, Any]]:
-        batch: list[dict[str, Any]] = []
-        while len(batch) < wanted and (more := receive(url, wanted - len(batch))):
-            batch += more
-        return batch
-
-    return receive_messages
+def _with_full_batches(receive: Receive, url: str, wanted: int) -> list[dict[str, Any]]:
+    batch: list[dict[str, Any]] = []
+    while len(batch) < wanted and (more := receive(url, wanted - len(batch))):
+        batch += more
+    return batch
 
 
 def _checks_every_ten_seconds() -> bool:
@@ -115,26 +112,20 @@ def _checks_every_ten_seconds() -> bool:
 
 
 def _check_often() -> None:
-    minute = float(os.environ[MINUTE_VARIABLE])
-    replace(RATE, lambda rate: _scaled(rate, minute / _MINUTE))
+    factor = float(os.environ[MINUTE_VARIABLE]) / _MINUTE
+    wrap(RATE, lambda rate, expression: _scaled(rate(expression), factor))
     for interval in (RULE_INTERVAL, SCHEDULE_INTERVAL):
         replace(interval, lambda _seconds: _INTERVAL_SECONDS)
 
 
-def _scaled(rate: Callable[[str], int | None], factor: float) -> Callable[[str], float | None]:
-    def parse_rate_seconds(expression: str) -> float | None:
-        seconds = rate(expression)
-        return None if seconds is None else seconds * factor
-
-    return parse_rate_seconds
+def _scaled(seconds: int | None, factor: float) -> float | None:
+    return None if seconds is None else seconds * factor
 
 
 GAPS = (
     Gap(
         "poller_pace", (LOOP, MAPPINGS, POLL_QUEUE, POLL_STREAM), source_has(LOOP, "time.sleep(1 if"), _poll_in_parallel
     ),
-    Gap(
-        "sqs_batch_size", (RECEIVE, CREATE_QUEUE), _limits_batches_to_ten, lambda: replace(RECEIVE, _with_full_batches)
-    ),
+    Gap("sqs_batch_size", (RECEIVE, CREATE_QUEUE), _limits_batches_to_ten, lambda: wrap(RECEIVE, _with_full_batches)),
     Gap("schedule_pace", (RATE, RULE_INTERVAL, SCHEDULE_INTERVAL), _checks_every_ten_seconds, _check_often),
 )

@@ -53,6 +53,11 @@ def replace(name: str, make: Callable[[Any], Any]) -> None:
         setattr(owner, last, new)
 
 
+def wrap(name: str, function: Callable[..., Any]) -> None:
+    """Replace the function that a private name refers to; `function` gets it before the arguments of each call."""
+    replace(name, lambda original: lambda *arguments, **options: function(original, *arguments, **options))
+
+
 def source_has(name: str, text: str) -> Callable[[], bool]:
     """Return a check for `Gap.is_open`: whether the source of a private name contains a text."""
     return lambda: text in inspect.getsource(resolve(name))
@@ -89,24 +94,8 @@ def _member(owner: Any, key: str, name: str) -> Any:  # noqa: ANN401 - any objec
 
 
 # The order matters where two patches replace the same name: the later patch wraps the earlier one.
-EVENT_PLANE = (
-    "lambda_errors",
-    "lambda_workers",
-    "event_delivery",
-    "streams",
-    "dynamodb_queries",
-    "provisioned_settings",
-    "stack_updates",
-)
-COMPUTE_PLANE = (
-    "launches",
-    "fleets",
-    "auto_scaling",
-    "systems_manager",
-    "ec2_listings",
-    "eks_endpoints",
-    "hyperpod_clusters",
-)
+EVENT_PLANE = ("lambdas", "event_delivery", "dynamodb", "cloudformation")
+COMPUTE_PLANE = ("ec2", "auto_scaling", "systems_manager", "eks_endpoints", "hyperpod_clusters")
 
 
 def gaps_of(modules: tuple[str, ...]) -> Iterator[Gap]:

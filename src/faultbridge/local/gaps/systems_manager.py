@@ -30,7 +30,7 @@ import boto3
 from botocore.config import Config
 
 from faultbridge.local.environment import EVENT_PLANE_VARIABLE
-from faultbridge.local.gaps.patching import Gap, missing_method, replace, resolve, source_has, source_lacks
+from faultbridge.local.gaps.patching import Gap, missing_method, replace, resolve, source_has, source_lacks, wrap
 from faultbridge.local.servers.fault_injection import FAULTS, CommandOutput
 
 INVOCATION = "moto.ssm.models:SimpleSystemManagerBackend|get_command_invocation"
@@ -53,22 +53,20 @@ _OUTPUT_NAME = "awsrunShellScript/0.awsrunShellScript/stdout"
 Invocation = Callable[[Any, str, str, str | None], dict[str, Any]]
 
 
-def _with_injected_output(invocation: Invocation) -> Invocation:
-    def get_command_invocation(
-        backend: Any,  # noqa: ANN401 - moto's backend
-        command_id: str,
-        instance_id: str,
-        plugin_name: str | None,
-    ) -> dict[str, Any]:
-        answer = invocation(backend, command_id, instance_id, plugin_name)
-        command = backend.get_command_by_id(command_id)
-        lines = command.parameters.get("commands", [])
-        output = upload_bundle(lines) or FAULTS.output_of(instance_id, lines)
-        if output is None:
-            return answer
-        return {**answer, **_output_fields(output), "StandardOutputUrl": _store_output(command, instance_id, output)}
-
-    return get_command_invocation
+def _with_injected_output(
+    invocation: Invocation,
+    backend: Any,  # noqa: ANN401 - moto's types
+    command_id: str,
+    instance_id: str,
+    plugin_name: str | None,
+) -> dict[str, Any]:
+    answer = invocation(backend, command_id, instance_id, plugin_name)
+    command = backend.get_command_by_id(command_id)
+    lines = command.parameters.get("commands", [])
+    output = upload_bundle(lines) or FAULTS.output_of(instance_id, lines)
+    if output is None:
+        return answer
+    return {**answer, **_output_fields(output), "StandardOutputUrl": _store_output(command, instance_id, output)}
 
 
 def upload_bundle(lines: list[str]) -> CommandOutput | None:
@@ -108,19 +106,16 @@ def _output_fields(output: CommandOutput) -> dict[str, Any]:
 
 def _send_to_named_instances() -> None:
     replace(TARGETS, lambda find: lambda command: find(command) if command.targets else [])
-    replace(SEND, _to_running_instances)
+    wrap(SEND, _to_running_instances)
 
 
-def _to_running_instances(send: Callable[..., Any]) -> Callable[..., Any]:
-    def send_command(backend: Any, **parameters: Any) -> Any:  # noqa: ANN401 - moto's types
-        running = {instance.id for instance in _running_instances(backend)}
-        for instance_id in parameters["instance_ids"]:
-            if instance_id not in running:
-                message = f"Instances [[{instance_id}]] not in a valid state for account {backend.account_id}"
-                raise resolve(ERROR)("InvalidInstanceId", message)
-        return send(backend, **parameters)
-
-    return send_command
+def _to_running_instances(send: Callable[..., Any], backend: Any, **parameters: Any) -> Any:  # noqa: ANN401 - moto's types
+    running = {instance.id for instance in _running_instances(backend)}
+    for instance_id in parameters["instance_ids"]:
+        if instance_id not in running:
+            message = f"Instances [[{instance_id}]] not in a valid state for account {backend.account_id}"
+            raise resolve(ERROR)("InvalidInstanceId", message)
+    return send(backend, **parameters)
 
 
 def _running_instances(backend: Any) -> list[Any]:  # noqa: ANN401 - moto's types
@@ -162,7 +157,7 @@ GAPS = (
         "command_output",
         (INVOCATION, COMMAND, CANNED),
         source_has(CANNED, '"StandardOutputContent": ""'),
-        lambda: replace(INVOCATION, _with_injected_output),
+        lambda: wrap(INVOCATION, _with_injected_output),
     ),
     Gap("command_targets", (TARGETS, SEND, ERROR, EC2), source_lacks(TARGETS, "if not"), _send_to_named_instances),
     missing_method("managed_instances", RESPONSE, _describe_instance_information, RESULT, NOW, EC2),

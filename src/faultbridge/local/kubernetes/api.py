@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from faultbridge.local.kubernetes.cluster import EVENTS as EVENT_RESOURCE
@@ -56,14 +56,12 @@ def stream(
 
 def expired(version: int) -> Document:
     """Return the Kubernetes `Status` (410) for a watch whose resource version is too old."""
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure",
-        "reason": "Expired",
-        "message": f"too old resource version: {version}",
-        "code": 410,
-    }
+    return _failure(410, "Expired", f"too old resource version: {version}")
+
+
+def _failure(code: int, reason: str, message: str) -> Document:
+    failed = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
+    return {**failed, "reason": reason, "message": message, "code": code}
 
 
 def _line(type_: str, document: Document) -> bytes:
@@ -76,20 +74,6 @@ SERVICE_ACCOUNT_TOKEN = "fake-service-account-token"  # noqa: S105 - the token o
 MERGE_PATCHES = frozenset({"application/merge-patch+json", "application/strategic-merge-patch+json"})
 FAKE = ("X-Faultbridge-Fake", "a small Kubernetes API of the embedded stack")
 
-NODES = re.compile(r"/api/v1/nodes")
-NODE = re.compile(r"/api/v1/nodes/([^/]+)")
-EVENTS = re.compile(r"/api/v1/namespaces/default/events")
-PODS = re.compile(r"/api/v1(?:/namespaces/([^/]+))?/pods")
-POD = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)")
-EVICTION = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/eviction")
-JOB = re.compile(r"/apis/batch/v1/namespaces/([^/]+)/jobs/([^/]+)")
-VOLUME_ATTACHMENTS = re.compile(r"/apis/storage\.k8s\.io/v1/volumeattachments")
-NODE_CLAIMS = re.compile(r"/apis/karpenter\.sh/v1/nodeclaims")
-NODE_CLAIM = re.compile(r"/apis/karpenter\.sh/v1/nodeclaims/([^/]+)")
-NODE_POOLS = re.compile(r"/apis/karpenter\.sh/v1/nodepools")
-DEPLOYMENT = re.compile(r"/apis/apps/v1/namespaces/([^/]+)/deployments/([^/]+)")
-VERSION = re.compile(r"/version")
-_VERSION = {"major": "1", "minor": "33", "gitVersion": "v1.33.0-fake"}
 
 Query = dict[str, list[str]]
 
@@ -110,6 +94,23 @@ def answer(find: Callable[[], Cluster], path: str, environ: WSGIEnvironment, sta
     return [body]
 
 
+class _Request(NamedTuple):
+    """A request: the cluster, the names in its path, its query and its environment."""
+
+    cluster: Cluster
+    names: tuple[Any, ...]
+    query: Query
+    environ: WSGIEnvironment
+
+    def first(self, name: str, default: str = "") -> str:
+        """Return the first value of a parameter of the query."""
+        return self.query.get(name, [default])[0]
+
+    def selected(self, name: str) -> dict[str, str]:
+        """Return the names and values that a selector in the query requires."""
+        return dict(_pairs(self.first(name)))
+
+
 def _answer(cluster: Cluster, path: str, environ: WSGIEnvironment) -> tuple[int, Document]:
     if not cluster.reachable:
         raise ApiStatusError(503, "ServiceUnavailable", "the API server is unreachable (injected fault)")
@@ -117,11 +118,11 @@ def _answer(cluster: Cluster, path: str, environ: WSGIEnvironment) -> tuple[int,
         raise ApiStatusError(401, "Unauthorized", "Unauthorized")
     query, method = parse_qs(str(environ.get("QUERY_STRING", ""))), str(environ["REQUEST_METHOD"])
     for route_method, pattern, permission, handler in _ROUTES:
-        found = pattern.fullmatch(path)
+        found = re.fullmatch(pattern, path)
         if found and route_method == method:
             if permission is not None:  # otherwise the handler adds it: list or watch
                 cluster.permissions_used.add(permission)
-            return handler(cluster, found.groups(), query, environ)
+            return 201 if method == "POST" else 200, handler(_Request(cluster, found.groups(), query, environ))
     raise ApiStatusError(404, "NotFound", f"this fake API does not implement {method} {path}")
 
 
@@ -135,156 +136,144 @@ def _is_authenticated(authorization: str) -> bool:
     return query.get("Action") == ["GetCallerIdentity"] and "x-k8s-aws-id" in signed
 
 
-def _list_nodes(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
-    selector = dict(_pairs(query.get("labelSelector", [""])[0]))
-
-    def wanted(node: Document) -> bool:
-        return all(node["metadata"]["labels"].get(name) == value for name, value in selector.items())
-
-    return _list_or_watch(cluster, NODE_RESOURCE, query, wanted)
+def _list_nodes(request: _Request) -> Document:
+    selector = request.selected("labelSelector").items()
+    return _list_or_watch(request, NODE_RESOURCE, lambda node: selector <= node["metadata"]["labels"].items())
 
 
-def _list_events(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
-    kind = dict(_pairs(query.get("fieldSelector", [""])[0])).get("involvedObject.kind")
-
-    def wanted(event: Document) -> bool:
-        return kind in {None, event["involvedObject"]["kind"]}
-
-    return _list_or_watch(cluster, EVENT_RESOURCE, query, wanted)
+def _list_events(request: _Request) -> Document:
+    kind = request.selected("fieldSelector").get("involvedObject.kind")
+    return _list_or_watch(request, EVENT_RESOURCE, lambda event: kind in {None, event["involvedObject"]["kind"]})
 
 
-def _is_watch(query: Query) -> bool:
-    return query.get("watch") == ["true"]
-
-
-def _list_or_watch(
-    cluster: Cluster, resource: str, query: Query, wanted: Callable[[Document], bool]
-) -> tuple[int, Document]:
-    if _is_watch(query):
+def _list_or_watch(request: _Request, resource: str, wanted: Callable[[Document], bool]) -> Document:
+    cluster = request.cluster
+    if request.first("watch") == "true":
         cluster.permissions_used.add(("watch", resource))
-        version, seconds = int(query["resourceVersion"][0]), float(query.get("timeoutSeconds", ["300"])[0])
-        return 200, {"watch": {"resource": resource, "version": version, "seconds": seconds, "wanted": wanted}}
+        version, seconds = int(request.query["resourceVersion"][0]), float(request.first("timeoutSeconds", "300"))
+        return {"watch": {"resource": resource, "version": version, "seconds": seconds, "wanted": wanted}}
     cluster.permissions_used.add(("list", resource))
     with cluster.lock:
         stored = cluster.nodes if resource == NODE_RESOURCE else cluster.events
         found = [one for _, one in sorted(stored.items()) if wanted(one)]
-        return 200, _page({NODE_RESOURCE: "NodeList", EVENT_RESOURCE: "EventList"}[resource], found, query, cluster)
+        return _page({NODE_RESOURCE: "NodeList", EVENT_RESOURCE: "EventList"}[resource], found, request)
 
 
-def _patch_node(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
-    return 200, cluster.patch_node(names[0], _merge_patch(environ))
-
-
-def _list_pods(
-    cluster: Cluster, names: tuple[str | None, ...], query: Query, __: WSGIEnvironment
-) -> tuple[int, Document]:
-    if _is_watch(query):
-        return _list_or_watch(cluster, POD_RESOURCE, query, lambda _: True)
+def _list_pods(request: _Request) -> Document:
+    cluster = request.cluster
+    if request.first("watch") == "true":
+        return _list_or_watch(request, POD_RESOURCE, lambda _: True)
     cluster.permissions_used.add(("list", POD_RESOURCE))
-    fields = dict(_pairs(query.get("fieldSelector", [""])[0]))
+    fields = request.selected("fieldSelector")
     node, phase = fields.get("spec.nodeName"), fields.get("status.phase")
     found = [_pod(pod) for pod in cluster.running() if node in {None, pod.node} and phase in {None, pod.phase}]
     with cluster.lock:
         jobs = [] if phase else cluster.job_pods.values()
         found += [pod for pod in jobs if node in {None, pod["spec"].get("nodeName")}]
-    labels = dict(_pairs(query.get("labelSelector", [""])[0])).items()
+    labels = request.selected("labelSelector").items()
     found = [pod for pod in found if labels <= pod["metadata"].get("labels", {}).items()]
-    found = [pod for pod in found if names[0] in {None, pod["metadata"].get("namespace")}]
-    return 200, _page("PodList", found, query, cluster)
+    found = [pod for pod in found if request.names[0] in {None, pod["metadata"].get("namespace")}]
+    return _page("PodList", found, request)
 
 
-def _annotate_pod(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
-    named = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in cluster.job_pods.values()}
-    return _annotate(cluster, named.get((names[0], names[1])), f'pods "{names[1]}"', environ)
+def _annotate_pod(request: _Request) -> Document:
+    pods = request.cluster.job_pods.values()
+    named = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in pods}
+    return _annotate(request, named.get(request.names), "pods")
 
 
-def _annotate_job(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
-    return _annotate(cluster, cluster.jobs.get((names[0], names[1])), f'jobs.batch "{names[1]}"', environ)
+def _annotate_job(request: _Request) -> Document:
+    return _annotate(request, request.cluster.jobs.get(request.names), "jobs.batch")
 
 
-def _annotate(cluster: Cluster, found: Document | None, name: str, environ: WSGIEnvironment) -> tuple[int, Document]:
-    patch = _merge_patch(environ)
-    with cluster.lock:
+def _annotate(request: _Request, found: Document | None, resource: str) -> Document:
+    patch = _merge_patch(request.environ)
+    with request.cluster.lock:
         if found is None:
-            raise ApiStatusError(404, "NotFound", f"{name} not found")
+            raise ApiStatusError(404, "NotFound", f'{resource} "{request.names[1]}" not found')
         annotations = found["metadata"].setdefault("annotations", {})
         annotations |= patch["metadata"]["annotations"]
-        return 200, found
+        return found
 
 
-def _list_volume_attachments(
-    cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment
-) -> tuple[int, Document]:
+def _list_volume_attachments(request: _Request) -> Document:
     found: list[Document] = [
         {
             "metadata": {"name": f"csi-{volume}"},
             "spec": {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": volume}},
         }
-        for volume, node in sorted(cluster.attached_volumes.items())
+        for volume, node in sorted(request.cluster.attached_volumes.items())
     ]
-    return 200, _page("VolumeAttachmentList", found, query, cluster)
+    return _page("VolumeAttachmentList", found, request)
 
 
-def _evict(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
-    eviction = _body(environ)
+def _evict(request: _Request) -> Document:
+    eviction = _body(request.environ)
     if eviction.get("kind") != "Eviction" or eviction.get("apiVersion") != "policy/v1":
         raise ApiStatusError(400, "BadRequest", "the body is not a policy/v1 Eviction")
-    cluster.evict(*names)
-    return 201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    request.cluster.evict(*request.names)
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def _karpenter(cluster: Cluster, path: str) -> FakeKarpenter:
-    if cluster.karpenter is None:
+def _karpenter(request: _Request, path: str) -> FakeKarpenter:
+    if request.cluster.karpenter is None:
         raise ApiStatusError(404, "NotFound", f"the server could not find the requested resource {path}")
-    return cluster.karpenter
+    return request.cluster.karpenter
 
 
-def _list_claims(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
-    selector = dict(_pairs(query.get("labelSelector", [""])[0])).items()
-    claims = _karpenter(cluster, "nodeclaims").claims
+def _list_claims(request: _Request) -> Document:
+    selector = request.selected("labelSelector").items()
+    claims = _karpenter(request, "nodeclaims").claims
     found = [one for _, one in sorted(claims.items()) if selector <= one["metadata"]["labels"].items()]
-    return 200, _page("NodeClaimList", found, query, cluster)
+    return _page("NodeClaimList", found, request)
 
 
-def _list_pools(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
-    pools = _karpenter(cluster, "nodepools").pools
-    return 200, _page("NodePoolList", [one for _, one in sorted(pools.items())], query, cluster)
+def _list_pools(request: _Request) -> Document:
+    pools = _karpenter(request, "nodepools").pools
+    return _page("NodePoolList", [one for _, one in sorted(pools.items())], request)
 
 
-def _delete_claim(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
-    return 200, _karpenter(cluster, "nodeclaims").delete_claim(names[0], _body(environ))
+def _delete_claim(request: _Request) -> Document:
+    return _karpenter(request, "nodeclaims").delete_claim(request.names[0], _body(request.environ))
 
 
-def _read_deployment(cluster: Cluster, names: tuple[str, ...], *_: object) -> tuple[int, Document]:
-    found = cluster.karpenter.deployments.get((names[0], names[1])) if cluster.karpenter else None
+def _read_deployment(request: _Request) -> Document:
+    karpenter = request.cluster.karpenter
+    found = karpenter.deployments.get(request.names) if karpenter else None
     if found is None:
-        raise ApiStatusError(404, "NotFound", f'deployments.apps "{names[1]}" not found')
-    return 200, found
+        raise ApiStatusError(404, "NotFound", f'deployments.apps "{request.names[1]}" not found')
+    return found
 
 
-_Handler = Callable[[Cluster, tuple[str, ...], Query, "WSGIEnvironment"], tuple[int, Document]]
-_ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ...] = (
-    ("GET", NODES, None, _list_nodes),
-    ("GET", EVENTS, None, _list_events),
-    ("GET", NODE, ("get", "nodes"), lambda cluster, names, *_: (200, cluster.node(names[0]))),
-    ("PATCH", NODE, ("patch", "nodes"), _patch_node),
-    ("GET", PODS, None, _list_pods),
-    ("POST", EVICTION, ("create", "pods/eviction"), _evict),
-    ("PATCH", POD, ("patch", "pods"), _annotate_pod),
-    ("PATCH", JOB, ("patch", "jobs"), _annotate_job),
-    ("GET", VOLUME_ATTACHMENTS, ("list", "volumeattachments"), _list_volume_attachments),
-    ("GET", NODE_CLAIMS, ("list", "nodeclaims"), _list_claims),
-    ("DELETE", NODE_CLAIM, ("delete", "nodeclaims"), _delete_claim),
-    ("GET", NODE_POOLS, ("list", "nodepools"), _list_pools),
-    ("GET", DEPLOYMENT, ("get", "deployments"), _read_deployment),
-    ("GET", VERSION, ("get", "version"), lambda *_: (200, _VERSION)),
+_POD = "/api/v1/namespaces/([^/]+)/pods/([^/]+)"
+_CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
+_ROUTES: tuple[tuple[str, str, tuple[str, str] | None, Callable[[_Request], Document]], ...] = (
+    ("GET", "/api/v1/nodes", None, _list_nodes),
+    ("GET", "/api/v1/namespaces/default/events", None, _list_events),
+    ("GET", "/api/v1/nodes/([^/]+)", ("get", "nodes"), lambda request: request.cluster.node(request.names[0])),
+    (
+        "PATCH",
+        "/api/v1/nodes/([^/]+)",
+        ("patch", "nodes"),
+        lambda request: request.cluster.patch_node(request.names[0], _merge_patch(request.environ)),
+    ),
+    ("GET", "/api/v1(?:/namespaces/([^/]+))?/pods", None, _list_pods),
+    ("POST", f"{_POD}/eviction", ("create", "pods/eviction"), _evict),
+    ("PATCH", _POD, ("patch", "pods"), _annotate_pod),
+    ("PATCH", "/apis/batch/v1/namespaces/([^/]+)/jobs/([^/]+)", ("patch", "jobs"), _annotate_job),
+    ("GET", "/apis/storage.k8s.io/v1/volumeattachments", ("list", "volumeattachments"), _list_volume_attachments),
+    ("GET", _CLAIMS, ("list", "nodeclaims"), _list_claims),
+    ("DELETE", f"{_CLAIMS}/([^/]+)", ("delete", "nodeclaims"), _delete_claim),
+    ("GET", "/apis/karpenter.sh/v1/nodepools", ("list", "nodepools"), _list_pools),
+    ("GET", "/apis/apps/v1/namespaces/([^/]+)/deployments/([^/]+)", ("get", "deployments"), _read_deployment),
+    ("GET", "/version", ("get", "version"), lambda _: {"major": "1", "minor": "33", "gitVersion": "v1.33.0-fake"}),
 )
 
 
-def _page(kind: str, found: list[Document], query: Query, cluster: Cluster) -> Document:
-    limit, first = int(query.get("limit", [str(MAX_PAGE)])[0]), int(query.get("continue", ["0"])[0])
-    following = first + limit
-    metadata = {"resourceVersion": str(cluster.log.version)}
+def _page(kind: str, found: list[Document], request: _Request) -> Document:
+    first = int(request.first("continue", "0"))
+    following = first + int(request.first("limit", str(MAX_PAGE)))
+    metadata = {"resourceVersion": str(request.cluster.log.version)}
     metadata |= {"continue": str(following)} if following < len(found) else {}
     return {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": found[first:following]}
 
@@ -312,16 +301,7 @@ def _pod(pod: Pod) -> Document:
 
 def _status(error: ApiStatusError) -> Document:
     details: Document = {"causes": [{"reason": "DisruptionBudget", "message": error.cause}]} if error.cause else {}
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "reason": error.reason,
-        "message": error.message,
-        "details": details,
-        "code": error.code,
-    }
+    return {**_failure(error.code, error.reason, error.message), "metadata": {}, "details": details}
 
 
 def _pairs(selector: str) -> Iterator[tuple[str, str]]:

@@ -186,19 +186,17 @@ class Cluster:
 
     def record_event(self, event: Document) -> None:
         """Store an event about a node, as an agent on the node does; `metadata.name` identifies the event."""
-        with self.lock:
-            name = event["metadata"]["name"]
-            type_ = "MODIFIED" if name in self.events else "ADDED"
-            self.events[name] = deepcopy(event)
-            self.log.add(EVENTS, type_, self.events[name])
+        self._store(EVENTS, self.events, event["metadata"]["name"], event)
 
     def apply_pod(self, pod: Document) -> None:
         """Store the pod of a job; `metadata.uid` identifies the pod. Only the pods of jobs can be watched."""
+        self._store(PODS, self.job_pods, pod["metadata"]["uid"], pod)
+
+    def _store(self, resource: str, stored: dict[str, Document], key: str, document: Document) -> None:
         with self.lock:
-            uid = pod["metadata"]["uid"]
-            type_ = "MODIFIED" if uid in self.job_pods else "ADDED"
-            self.job_pods[uid] = deepcopy(pod)
-            self.log.add(PODS, type_, self.job_pods[uid])
+            type_ = "MODIFIED" if key in stored else "ADDED"
+            stored[key] = deepcopy(document)
+            self.log.add(resource, type_, stored[key])
 
     def delete_pod(self, uid: str) -> None:
         """Delete the pod of a job."""

@@ -92,13 +92,13 @@ def _set_capacity(body: dict[str, Any]) -> None:
     available = bool(body["available"])
     FAULTS.set_capacity(str(body["instance_type"]), str(body.get("zone", ANY_ZONE)), available=available)
     if available:
-        from faultbridge.local.gaps import launches
+        from faultbridge.local.gaps import ec2
 
-        launches.retry_scaling_groups()
+        ec2.retry_scaling_groups()
 
 
 def _set_reservations(body: dict[str, Any]) -> None:
-    from faultbridge.local.gaps.ec2_listings import RESERVATIONS
+    from faultbridge.local.gaps.ec2 import RESERVATIONS
 
     RESERVATIONS[:] = [dict(one) for one in body["reservations"]]
 

@@ -1,1 +1,1 @@
-"""Start and stop (`lifecycle`), deploy (`deployment`), store (`files`) and inspect (`status`) a stack."""
+"""Start, stop and inspect (`lifecycle`), deploy (`deployment`) and store (`files`) a stack."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from faultbridge.install import packaging
 from faultbridge.install.cloudformation import Deployer, template_url, upload
@@ -61,36 +62,40 @@ def check(state: StackState, template: Template) -> None:
         )
 
 
+def _wanted(
+    template: Template, kind: str, setting: str, physical_ids: dict[str, str]
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield the logical id, the physical id and the value of a setting of each deployed resource that has it."""
+    for logical_id, properties in resources(template, kind):
+        if setting in properties and logical_id in physical_ids:
+            yield logical_id, physical_ids[logical_id], properties[setting]
+
+
 def _queues(state: StackState, template: Template, physical_ids: dict[str, str]) -> Iterator[str]:
     sqs = clients.stack_client("sqs", state)
-    for logical_id, properties in resources(template, "AWS::SQS::Queue"):
-        if "RedrivePolicy" in properties and logical_id in physical_ids:
-            url = physical_ids[logical_id]
-            found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-            policy = clients.json_attribute(found.get("RedrivePolicy", ""))
-            if "deadLetterTargetArn" not in policy:
-                yield f"{logical_id} has no dead-letter queue"
+    for logical_id, url, _ in _wanted(template, "AWS::SQS::Queue", "RedrivePolicy", physical_ids):
+        found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        if "deadLetterTargetArn" not in clients.json_attribute(found.get("RedrivePolicy", "")):
+            yield f"{logical_id} has no dead-letter queue"
 
 
 def _tables(state: StackState, template: Template, physical_ids: dict[str, str]) -> Iterator[str]:
     dynamodb = clients.stack_client("dynamodb", state)
-    for logical_id, properties in resources(template, "AWS::DynamoDB::Table"):
-        wanted = properties.get("TimeToLiveSpecification", {}).get("AttributeName")
-        if wanted and logical_id in physical_ids:
-            found = dynamodb.describe_time_to_live(TableName=physical_ids[logical_id])["TimeToLiveDescription"]
-            name = found.get("AttributeName")
-            # A name from a template parameter cannot be compared here; only its presence is checked.
-            if not name or (isinstance(wanted, str) and name != wanted):
-                yield f"{logical_id} does not expire items by {wanted}"
+    for logical_id, table, setting in _wanted(
+        template, "AWS::DynamoDB::Table", "TimeToLiveSpecification", physical_ids
+    ):
+        wanted = setting.get("AttributeName")
+        name = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"].get("AttributeName")
+        # A name from a template parameter cannot be compared here; only its presence is checked.
+        if wanted and (not name or (isinstance(wanted, str) and name != wanted)):
+            yield f"{logical_id} does not expire items by {wanted}"
 
 
 def _subscriptions(state: StackState, template: Template, physical_ids: dict[str, str]) -> Iterator[str]:
     sns = clients.stack_client("sns", state)
-    for logical_id, properties in resources(template, "AWS::SNS::Subscription"):
-        if "RedrivePolicy" in properties and logical_id in physical_ids:
-            found = sns.get_subscription_attributes(SubscriptionArn=physical_ids[logical_id])["Attributes"]
-            if not found.get("RedrivePolicy"):
-                yield f"{logical_id} has no dead-letter queue"
+    for logical_id, arn, _ in _wanted(template, "AWS::SNS::Subscription", "RedrivePolicy", physical_ids):
+        if not sns.get_subscription_attributes(SubscriptionArn=arn)["Attributes"].get("RedrivePolicy"):
+            yield f"{logical_id} has no dead-letter queue"
 
 
 def _functions(state: StackState) -> Iterator[str]:

@@ -1,10 +1,10 @@
-"""Start and stop embedded stacks (`up`, `down`), and find the stacks that are started and deployed."""
+"""Start and stop embedded stacks (`up`, `down`), find those that are deployed, and report their status."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,14 +12,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from faultbridge.local import clients, environment
-from faultbridge.local.environment import (
-    REGION,
-    Ports,
-    client_environment,
-    compute_plane_environment,
-    endpoint,
-    event_plane_environment,
-)
 from faultbridge.local.stack import files
 from faultbridge.local.stack.files import Emulator, StackFolder, StackState, stack_folder
 from faultbridge.model.errors import Misconfigured, Transient
@@ -72,16 +64,16 @@ def is_serving(emulator: Emulator, token: str) -> bool:
     return files.is_running(emulator.process) and _answers(emulator, token)
 
 
-def _start_on(folder: StackFolder, stack: str, chosen: Ports) -> StackState:
+def _start_on(folder: StackFolder, stack: str, chosen: environment.Ports) -> StackState:
     token = uuid4().hex
     folder.discard(folder.scratch)
     for name in ("tmp", "state", "s3"):
         (folder.scratch / name).mkdir(parents=True)
     started: list[Emulator] = []
     try:
-        variables = event_plane_environment(chosen, folder, token)
+        variables = environment.event_plane_environment(chosen, folder, token)
         started.append(_launch(folder, "event-plane", chosen.event_plane, variables))
-        variables = compute_plane_environment(chosen, folder, token)
+        variables = environment.compute_plane_environment(chosen, folder, token)
         started.append(_launch(folder, "compute-plane", chosen.compute_plane, variables))
         for emulator in started:
             _wait_until_serving(emulator, token)
@@ -89,7 +81,11 @@ def _start_on(folder: StackFolder, stack: str, chosen: Ports) -> StackState:
         files.stop(emulator.process for emulator in started)
         raise
     return StackState(
-        stack=stack, region=REGION, token=token, emulators=tuple(started), emulator_code=files.of_emulators()
+        stack=stack,
+        region=environment.REGION,
+        token=token,
+        emulators=tuple(started),
+        emulator_code=files.of_emulators(),
     )
 
 
@@ -109,7 +105,7 @@ def _wait_until_serving(emulator: Emulator, token: str) -> None:
             raise Transient(f"the {emulator.name} ended at its start: {last_line(emulator.log)}; see {emulator.log}")
         if time.monotonic() > deadline:
             raise Transient(
-                f"the {emulator.name} did not answer on {endpoint(emulator.port)} within {_START_SECONDS:.0f} s: "
+                f"the {emulator.name} did not answer on {emulator.endpoint} within {_START_SECONDS:.0f} s: "
                 f"{last_line(emulator.log)}; see {emulator.log}"
             )
         time.sleep(_POLL_SECONDS)
@@ -228,7 +224,7 @@ def stack_names() -> list[str]:
 def endpoint_environment(*, stack: str = DEFAULT_STACK) -> dict[str, str]:
     """Return the variables that direct AWS clients to a deployed stack, or an empty dictionary."""
     state = _deployed_state(stack)
-    return client_environment(state.ports) if state else {}
+    return environment.client_environment(state.ports) if state else {}
 
 
 def _deployed_state(stack: str) -> StackState | None:
@@ -285,7 +281,102 @@ def _info(state: StackState) -> StackInfo:
         endpoint=by_name["event-plane"].endpoint,
         compute_endpoint=by_name["compute-plane"].endpoint,
         outputs=dict(state.outputs),
-        environment=client_environment(state.ports),
+        environment=environment.client_environment(state.ports),
         pids={name: emulator.process.pid for name, emulator in by_name.items()},
         logs={name: emulator.log for name, emulator in by_name.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorStatus:
+    """The process id, URL and log file of an emulator, and whether it responds."""
+
+    name: str
+    pid: int
+    serving: bool
+    endpoint: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """The waiting and in-flight messages of an SQS queue, and whether it is for dead letters."""
+
+    name: str
+    logical_id: str
+    waiting: int
+    in_flight: int
+    dead_letters: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StackStatus:
+    """The status of a stack; if it is not `up`, queues, executions and `stuck` work were not read."""
+
+    stack: str
+    up: bool
+    region: str = ""
+    deployed: str = ""
+    emulators: tuple[EmulatorStatus, ...] = ()
+    outputs: dict[str, str] | None = None
+    queues: tuple[QueueDepth, ...] = ()
+    executions_running: int = 0
+    stuck: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the status as a JSON object."""
+        return asdict(self)
+
+
+def status(*, stack: str = DEFAULT_STACK, count_overdue: Callable[[], int] | None = None) -> StackStatus:
+    """Return the current status of a stack; `count_overdue` counts its overdue work if the stack is up."""
+    state = files.read_state(stack_folder(stack))
+    if state is None:
+        return StackStatus(stack=stack, up=False)
+    emulators = tuple(
+        EmulatorStatus(one.name, one.process.pid, is_serving(one, state.token), one.endpoint, one.log)
+        for one in state.emulators
+    )
+    serving = all(emulator.serving for emulator in emulators)
+    if not (serving and state.deployed):
+        return StackStatus(stack=stack, up=False, region=state.region, deployed=state.deployed, emulators=emulators)
+    return StackStatus(
+        stack=stack,
+        up=True,
+        region=state.region,
+        deployed=state.deployed,
+        emulators=emulators,
+        outputs=dict(state.outputs),
+        queues=tuple(_queues(state)),
+        executions_running=_running_executions(state),
+        stuck=count_overdue() if count_overdue else None,
+    )
+
+
+def _queues(state: StackState) -> Iterator[QueueDepth]:
+    sqs = clients.stack_client("sqs", state)
+    found = {
+        logical_id: (url, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"])
+        for logical_id, url in clients.resources(state, "AWS::SQS::Queue")
+    }
+    policies = (clients.json_attribute(attributes.get("RedrivePolicy", "")) for _, attributes in found.values())
+    targets = {policy.get("deadLetterTargetArn") for policy in policies}
+    for logical_id, (url, attributes) in found.items():
+        yield QueueDepth(
+            name=url.rsplit("/", 1)[-1],
+            logical_id=logical_id,
+            waiting=int(attributes["ApproximateNumberOfMessages"]),
+            in_flight=int(attributes["ApproximateNumberOfMessagesNotVisible"]),
+            # Rules and event source mappings also have dead-letter queues, recognizable by their name.
+            dead_letters=attributes["QueueArn"] in targets or logical_id.endswith("DeadLetters"),
+        )
+
+
+def _running_executions(state: StackState) -> int:
+    state_machines = clients.resources(state, "AWS::StepFunctions::StateMachine")
+    states = clients.stack_client("stepfunctions", state)
+    return sum(
+        len(page["executions"])
+        for _, arn in state_machines
+        for page in states.get_paginator("list_executions").paginate(stateMachineArn=arn, statusFilter="RUNNING")
     )

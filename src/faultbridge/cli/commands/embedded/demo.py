@@ -5,30 +5,22 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
+from faultbridge import local
 from faultbridge.cli.commands.embedded.up_down import YesOption, confirm_deletion
 from faultbridge.cli.commands.options import Format, StackName
 from faultbridge.cli.commands.records.send import sender
-from faultbridge.cli.declare import Exit, Option, command
-from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.declare import EXIT_NOT_WELL, Exit, Option, command
 from faultbridge.cli.render.columns import ENTRIES, entry_document
-from faultbridge.cli.render.output import (
-    Columns,
-    LiveTable,
-    OutputFormat,
-    fields,
-    notice,
-    print_line,
-    show_one,
-)
+from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, notice, print_line, show_one
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, use_environment
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import FOLDER
-from faultbridge.local.subscriptions import QueueSubscription, subscribe_to_events, subscribe_to_pages
+from faultbridge.local.clients import QueueSubscription, subscribe_to_events, subscribe_to_pages
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import CaseStatus, Resolution
 from faultbridge.model.nodes import NodeState
@@ -101,19 +93,18 @@ def _body(file: str, node: str, now: datetime) -> bytes:
     return _TIME_OFFSET.sub(time, text).encode()
 
 
-TABLE: Columns = {
-    **fields("Cluster", "Records sent=records"),
+TABLE: Columns = fields(
+    "Cluster, Records sent=records, Outcomes, Entries, Events on the bus=events, Pages, Case, Old instance, "
+    "New instance, Phases, Console, Record verified, Repaired in, Total time"
+) | {
     "Outcomes": lambda one: ", ".join(f"{count} {name}" for name, count in one["outcomes"].items() if count),
-    **fields("Entries", "Events on the bus=events"),
     "Pages": lambda one: "\n".join(page["subject"] for page in one["pages"]) or "none",
     "Case": lambda one: "\n".join(
         f"{case['case_id']} {case['status']} ({case['resolution']})" for case in one["cases"]
     ),
-    **fields("Old instance", "New instance"),
     "Phases": lambda one: "\n".join(
         f"{name:<14}{duration_text(took)}" for case in one["cases"] for name, took in case["phases"].items()
     ),
-    "Console": lambda one: one["console"],
     "Record verified": lambda one: f"{'yes' if one['whole'] else 'no'} ({one['streams']} streams)",
     "Repaired in": lambda one: (
         "not repaired" if one["repaired_in_s"] is None else f"{one['repaired_in_s']:.1f} s after the records were sent"
@@ -147,7 +138,18 @@ class DemoResult:
     @property
     def problems(self) -> list[str]:
         """Return one line of text for each check of the demo that failed."""
-        return list(self._problems())
+        states = ", ".join(f"{view.case.id} is {view.case.status}" for view in self.cases) or "no case was opened"
+        events = len(_ids(self.events))
+        checks = {
+            f"node not replaced in time: {states}": self.repaired,
+            f"records without an outcome: {len(self.audit.missing)}": self.audit.complete,
+            f"record not verified: {next(iter(self.verified.breaks), '')}": self.verified.whole,
+            f"events missing on the bus: {events} events for {self.verified.entries} entries": (
+                events == self.verified.entries
+            ),
+            "no page was sent": bool(self.pages),
+        }
+        return [text for text, passed in checks.items() if not passed]
 
     def document(self) -> dict[str, Any]:
         """Return the result as one JSON document, for `--json` and for the final table."""
@@ -159,7 +161,7 @@ class DemoResult:
             "outcomes": {outcome.value: count for outcome, count in self.audit.outcomes.items()},
             "unaccounted": len(self.audit.missing),
             "entries": self.verified.entries,
-            "events": len(self._event_ids()),
+            "events": len(_ids(self.events)),
             "deliveries": len(self.events),
             "pages": [dict(page) for page in self._pages()],
             "cases": [_case(view) for view in self.cases],
@@ -173,22 +175,6 @@ class DemoResult:
             "ran_for_s": round(self.ran_for, 3),
             "wrong": self.problems,
         }
-
-    def _problems(self) -> Iterator[str]:
-        if not self.repaired:
-            states = ", ".join(f"{view.case.id} is {view.case.status}" for view in self.cases) or "no case was opened"
-            yield f"node not replaced in time: {states}"
-        if not self.audit.complete:
-            yield f"records without an outcome: {len(self.audit.missing)}"
-        if not self.verified.whole:
-            yield f"record not verified: {self.verified.breaks[0]}"
-        if len(self._event_ids()) != self.verified.entries:
-            yield f"events missing on the bus: {len(self._event_ids())} events for {self.verified.entries} entries"
-        if not self.pages:
-            yield "no page was sent"
-
-    def _event_ids(self) -> set[str]:
-        return {str(event["metadata"]["event_id"]) for event in self.events}
 
     def _pages(self) -> list[Mapping[str, Any]]:
         """Return the pages in order of time; if times are equal, a triggered page precedes a resolved one."""
@@ -236,10 +222,8 @@ class DemoScenario:
     @classmethod
     def start(cls, *, stack: str, fresh: bool, timeout: float, output: OutputFormat) -> DemoScenario:
         """Start the embedded stack, and return a scenario for a new cluster in it."""
-        from faultbridge.local import up
-
         started = time.monotonic()
-        info = up(fresh, notice, stack=stack)
+        info = local.up(fresh, notice, stack=stack)
         use_environment(info.environment)
         session = Session(Target(stack), output, embedded=True)
         cluster = f"demo-{session.now():%Y%m%d-%H%M%S}"
@@ -264,10 +248,9 @@ class DemoScenario:
 
     def _register(self) -> list[str]:
         from faultbridge.adapters.ec2.inventory import Ec2Inventory
-        from faultbridge.local import create_fleet
 
         print_step(f"creating {NODES} fake GPU instances and registering them as cluster {self.cluster}")
-        create_fleet(self.cluster, NODES, stack=self.session.target.stack, environment=self.environment)
+        local.create_fleet(self.cluster, NODES, stack=self.session.target.stack, environment=self.environment)
         registration = wire_registration(self.session.application)
         registration.add_cluster(ClusterConfig(self.cluster, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE))
         instances = Ec2Inventory(self.session.clients).serving_instances(ClusterConfig(self.cluster), self.cluster)
@@ -286,9 +269,8 @@ class DemoScenario:
         table = LiveTable(ENTRIES, widths=(14, 22, 58))
         lines: list[Line] = []
         wanted = TimelineQuery(self.cluster)
-        for line in follow(
-            self.session.timeline, wanted, self.session.ports.clock, self._poll_until_complete(sent, since)
-        ):
+        wait = self._poll_until_complete(sent, since)
+        for line in follow(self.session.timeline, wanted, self.session.ports.clock, wait):
             lines.append(line)
             if self.session.prints_table:
                 table.add(entry_document(line))

@@ -5,29 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from faultbridge import local
 from faultbridge.cli.commands.options import ClusterArgument, ClusterOption, Format, StackName
 from faultbridge.cli.commands.records.send import sender
 from faultbridge.cli.declare import Argument, Group, Option, command
 from faultbridge.cli.render.columns import NODES, node_document
-from faultbridge.cli.render.output import Columns, fields, notice
-from faultbridge.cli.stack.command import use_session
+from faultbridge.cli.render.output import Columns, fields
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, require_embedded_stack
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import Session, use_session
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.errors import Rejected
 from faultbridge.model.names import expand_host_list
-from faultbridge.model.nodes import NodeKey
+from faultbridge.model.nodes import Instance, NodeKey, NodeState
 from faultbridge.model.values import replace
-from faultbridge.repair.registry.registration import NewNode
+from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.serve.ingest.send import RawInput
 from faultbridge.serve.wiring.services import wire_registration
-
-if TYPE_CHECKING:
-    from faultbridge.model.nodes import Instance, NodeState
-    from faultbridge.repair.registry.registration import Registration
-
 
 # The faults that `faultbridge fleet break` injects into nodes of the embedded stack.
 
@@ -74,7 +69,7 @@ INJECTIONS: Mapping[FleetFault, Injection] = {
 
 NODE_NAME = "gpu-{}"
 NO_PROVIDER = "none"
-CHANGED: Columns = fields("NODE", "INSTANCE=instance_id", "CHANGE")
+CHANGED: Columns = fields("NODE, INSTANCE=instance_id, CHANGE")
 NodesArgument = Annotated[list[str], Argument("NODE...", "Nodes, or host lists such as gpu-[1-4].")]
 
 
@@ -98,12 +93,11 @@ def create(
     In the default mode `act`, Faultbridge repairs the nodes.
     """
     from faultbridge.adapters.ec2.inventory import Ec2Inventory
-    from faultbridge.local import create_fleet
 
     registration = wire_registration(session.application)
     config = ClusterConfig(cluster, mode=mode, repair_owner=RepairOwner.FAULTBRIDGE)
     registration.add_cluster(replace(config, provider=NO_PROVIDER))
-    create_fleet(cluster, nodes, stack=session.target.stack)
+    local.create_fleet(cluster, nodes, stack=session.target.stack)
     add_fleet(registration, config, Ec2Inventory(session.clients).serving_instances(config, cluster))
     session.show(map(node_document, session.directory.nodes(cluster)), NODES)
 
@@ -127,13 +121,11 @@ def break_nodes(
     With gpu-lost and gpu-memory, the diagnostics of the instance also fail until the instance is replaced or the node
     is healed. A GPU reset also repairs gpu-memory. With link-down, the node reports that a network link is down.
     """
-    from faultbridge.local import break_diagnostics
-
     chosen = INJECTIONS[fault]
     states = list(_states(session, cluster, nodes))
     for state in states:
         if chosen.fails_diagnostics:
-            break_diagnostics(_compute_endpoint(session), _instance(state), until=chosen.until)
+            local.break_diagnostics(_compute_endpoint(session), _instance(state), until=chosen.until)
     _send(session, states, chosen.source, chosen.record)
     _show(session, states, f"{fault} injected and reported")
 
@@ -144,11 +136,9 @@ def heal_nodes(session: EmbeddedSession, nodes: NodesArgument, cluster: ClusterO
 
     The command returns no node to service. For a node with an escalated case, use `faultbridge node return`.
     """
-    from faultbridge.local import heal_instance
-
     states = list(_states(session, cluster, nodes))
     for state in states:
-        heal_instance(_compute_endpoint(session), _instance(state))
+        local.heal_instance(_compute_endpoint(session), _instance(state))
     _send(session, states, "link-state", LINK_UP)
     _show(session, states, "healed")
 
@@ -184,5 +174,4 @@ def _show(session: Session, states: Iterable[NodeState], change: str) -> None:
         for state in states
     ]
     session.show(rows, CHANGED)
-    if session.prints_table:
-        notice(f"`faultbridge timeline --cluster {rows[0]['cluster']} --follow` shows what happens next")
+    session.remark(f"`faultbridge timeline --cluster {rows[0]['cluster']} --follow` shows what happens next")

@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
-from faultbridge.cli.declare import Exit, command
-from faultbridge.cli.errors import EXIT_UNREACHABLE
+from faultbridge import local
+from faultbridge.cli.declare import EXIT_UNREACHABLE, Exit, command
 from faultbridge.cli.render.output import Columns, Document, fields, notice
-from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.locate import chosen_embedded_stack
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import Session, StackSession
 from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.record.entry_text import duration_text
+from faultbridge.serve.ops.backlog import OVERDUE, BacklogItem
 from faultbridge.serve.wiring.services import wire_backlog
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from faultbridge.serve.ops.backlog import BacklogItem
-
-_BACKLOG: Columns = {
+_BACKLOG: Columns = fields("Queues, Overdue=stuck, Reports, Backlog") | {
     "Queues": lambda one: "\n".join(map(_queue_text, one["queues"])),
-    "Overdue": lambda one: one["stuck"],
-    "Reports": lambda one: "\n".join(map(_reports_text, one["reports"])),
+    "Reports": lambda one: "\n".join(
+        f"{each['cluster']}: agents report from {each['reporting']} of {each['nodes']}" for each in one["reports"]
+    ),
     "Backlog": lambda one: "\n".join(_backlog_lines(one["waiting"])),
 }
-EMBEDDED: Columns = {
-    "Stack": lambda one: one["stack"],
-    "Up": lambda one: "yes" if one["up"] else "no",
+EMBEDDED: Columns = fields("Stack, Up:yes, Emulators, Repairs running=executions_running") | {
     "Emulators": lambda one: "\n".join(
         f"{each['name']} {each['endpoint']} (pid {each['pid']}{'' if each['serving'] else ', does not respond'})"
         for each in one["emulators"]
     ),
-    "Repairs running": lambda one: one["executions_running"],
     **_BACKLOG,
 }
-DEPLOYED: Columns = {**fields("Stack", "Table", "Bus"), **_BACKLOG}
+DEPLOYED: Columns = fields("Stack, Table, Bus") | {**_BACKLOG}
 BACKLOG_TITLES = {
     "unpublished": "unpublished entries",
     "timers": "timers due",
@@ -68,9 +63,7 @@ def show_status(session: StackSession) -> None:
 
 
 def _show_embedded(session: Session, problem: str = "the embedded stack is not up; `faultbridge up` starts it") -> None:
-    from faultbridge.local import status
-
-    found = status(stack=session.target.stack, count_overdue=lambda: overdue(session))
+    found = local.status(stack=session.target.stack, count_overdue=lambda: overdue(session))
     outputs = found.outputs or {}
     aws = {"table": outputs.get("TableName"), "bus": outputs.get("EventBusName")}
     waiting = backlog(session) if found.up else []
@@ -97,10 +90,6 @@ def reports(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def _reports_text(one: Document) -> str:
-    return f"{one['cluster']}: agents report from {one['reporting']} of {one['nodes']}"
-
-
 def backlog(session: Session) -> list[dict[str, Any]]:
     """Return a document for each kind of waiting work, for the latest sweep, and for the latest canary.
 
@@ -123,7 +112,6 @@ def backlog(session: Session) -> list[dict[str, Any]]:
 
 def _queued_records(session: Session, now: datetime) -> BacklogItem:
     from faultbridge.adapters.aws.messaging import queue_age
-    from faultbridge.serve.ops.backlog import OVERDUE, BacklogItem
 
     count = session.ports.queue.depth().waiting
     age = queue_age(session.clients, session.settings.queue_url.rsplit("/", 1)[-1], now) if count else None
@@ -134,7 +122,6 @@ def _queued_records(session: Session, now: datetime) -> BacklogItem:
 
 def _deployed_status(session: Session) -> dict[str, Any]:
     from faultbridge.adapters.aws.messaging import SqsQueue
-    from faultbridge.local import StackStatus
 
     settings = session.settings
     queue = SqsQueue(session.clients, settings.queue_url, settings.dead_letter_queue_url)
@@ -145,7 +132,7 @@ def _deployed_status(session: Session) -> dict[str, Any]:
         _queue("dead letters", depth.dead, 0, dead_letters=True),
         *_cloud_event_queues(session),
     ]
-    found = StackStatus(settings.stack, up=True, stuck=overdue(session)).as_json()
+    found = local.StackStatus(settings.stack, up=True, stuck=overdue(session)).as_json()
     aws = {"table": settings.table, "bus": settings.bus, "queues": queues, "executions_running": None}
     return found | aws | {"waiting": [*backlog(session), _subscriptions(session)], "reports": reports(session)}
 
@@ -181,8 +168,6 @@ def _queue_text(one: Document) -> str:
 
 
 def _backlog_lines(rows: Iterable[Document]) -> Iterator[str]:
-    from faultbridge.record.entry_text import duration_text
-
     width = max(map(len, BACKLOG_TITLES.values()))
     for one in rows:
         age = duration_text(one["seconds"] * 1000) if one["seconds"] is not None else ""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from types import NoneType
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import ClusterArgument
-from faultbridge.cli.commands.policy.documents import known_policy
-from faultbridge.cli.declare import BadParameter, Exit, Group, Option, command
-from faultbridge.cli.errors import EXIT_TRY_AGAIN
+from faultbridge.cli.declare import EXIT_TRY_AGAIN, BadParameter, Exit, Group, Option, Text, Texts, command
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.render.output import Columns, Document, fields, filled, notice
 from faultbridge.cli.render.times import FUTURE_HELP, applies_text, parse_future_time, stated_time
-from faultbridge.cli.stack.command import ChangingSession, StackSession, wait_until
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import ChangingSession, Session, StackSession, wait_until
 from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.decode.data.counters import LINK_RATES, check_rates
 from faultbridge.decode.data.policies import version_of
@@ -33,17 +31,15 @@ from faultbridge.model.enums import ClusterStatus, DomainKind
 from faultbridge.model.errors import Rejected
 from faultbridge.model.names import expand_host_list, instance_id, node_name, rest_address
 from faultbridge.repair.registry.documents import Cluster, shared
+from faultbridge.repair.registry.views import ClusterView
+from faultbridge.serve.ingest.canary import CLUSTER as CANARY_CLUSTER
+from faultbridge.serve.ingest.mappings import MappingStore
 from faultbridge.serve.wiring.services import wire_registration
 
-RateOption = Annotated[
-    list[str] | None,
-    Option("--link-rate PORT=GBPS", "Expected rate of ports by shell pattern, as in mlx5_*=400; 0 removes it."),
-]
-RATES: Columns = {
-    "Mapping": lambda one: one["mapping"],
-    "Expected rates": lambda one: ", ".join(f"{name}={rate}" for name, rate in one["link_rates"].items()),
+RATES: Columns = fields("Mapping, Expected rates") | {
+    "Expected rates": lambda one: ", ".join(f"{name}={rate}" for name, rate in one["link_rates"].items())
 }
-CHANGES: Columns = fields("SETTING", "BEFORE", "NOW")
+CHANGES: Columns = fields("SETTING, BEFORE, NOW")
 
 
 class ChangedCluster(Cluster, frozen=True, kw_only=True):
@@ -75,38 +71,130 @@ def _changes(before: ClusterConfig, after: ClusterConfig) -> Iterator[Document]:
 
 
 def _text(value: object) -> str:
-    match value:
-        case None:
-            text = ""
-        case bool():
-            text = "yes" if value else "no"
-        case datetime():
-            text = stated_time(value)
-        case ProviderRole():
-            text = value.arn
-        case DeclaredDomain():
-            text = f"{value.kind}/{value.name}={value.nodes}"
-        case tuple():
-            text = ", ".join(map(_text, value))
-        case _:
-            text = str(value)
-    return text
+    texts: Mapping[type, Callable[[Any], str]] = {
+        NoneType: lambda _: "",
+        bool: lambda given: "yes" if given else "no",
+        datetime: stated_time,
+        ProviderRole: lambda role: role.arn,
+        DeclaredDomain: lambda domain: f"{domain.kind}/{domain.name}={domain.nodes}",
+        tuple: lambda given: ", ".join(map(_text, given)),
+    }
+    return texts.get(type(value), str)(value)
 
 
-# `--domain` declares failure domains that no inventory reports, such as racks.
+MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # the limits of IAM
+ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
+ROLE_ID = re.compile(r"AROA[A-Z0-9]{12,124}"), "--node-role", "allowed: a role id such as AROAEXAMPLEID123456"
+SENDER = (
+    re.compile(r"A[A-Z0-9]{3,127}(?::[\w+=,.@-]{2,64}|:\*)?"),
+    "--trusted-sender",
+    "allowed: ROLE_ID:SESSION or ROLE_ID:*",
+)
 
-DomainOption = Annotated[
-    list[str] | None,
-    Option(
-        "--domain KIND/NAME=NODES",
-        "Nodes that fail together, as in rack/r-7=gpu-[01-08]. Replaces all; empty text removes. Repeatable.",
-    ),
-]
+SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}"), "--subnet", "give a subnet id such as subnet-0a1b2c3d"
+_REPLACES = 'Repeatable. Replaces all; "" removes all.'
+SETTINGS: Mapping[str, Any] = {
+    "mode": Annotated[
+        Mode | None, Option(help="observe: record only; dry_run: also record planned repairs; act: repair.")
+    ],
+    "repair_owner": Annotated[RepairOwner | None, Option(help="Who repairs nodes; observe: no automation repairs.")],
+    "provider": Annotated[
+        Text, Option("NAME", "Provider: ec2-auto-scaling, ec2-launch-template, karpenter or hyperpod.")
+    ],
+    "orchestrator": Annotated[Text, Option("NAME", "Orchestrator that cordons and drains nodes: none, eks or slurm.")],
+    "verifier": Annotated[Text, Option("NAME", "Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod, none.")],
+    "restarter": Annotated[Text, Option("NAME", "Resets and reboots: ssm or hyperpod.")],
+    "policy": Annotated[Text, Option("VERSION", 'Policy version to use; "" removes it. Default: the current version.')],
+    "trusted_senders": Annotated[
+        Texts,
+        Option(
+            "--trusted-sender ROLE_ID:SESSION",
+            f"Sender that may report any node of the cluster; ROLE_ID:* for every session. {_REPLACES}",
+        ),
+    ],
+    "node_roles": Annotated[
+        Texts,
+        Option(
+            "--node-role ROLE_ID",
+            f"Id (AROA...) of a role of the cluster's instances; other roles prove no instance. {_REPLACES}",
+        ),
+    ],
+    "eks_cluster": Annotated[Text, Option("NAME", "Name of the EKS cluster.")],
+    "hyperpod_cluster": Annotated[Text, Option("NAME|ARN", "Name or ARN of the HyperPod cluster.")],
+    "slurm_head_node": Annotated[Text, Option("ID", 'Instance on which Slurm\'s commands run; "" removes it.')],
+    "slurm_rest": Annotated[Text, Option("URL", 'Address of slurmrestd, used where it is set; "" removes it.')],
+    "slurm_requeue": Annotated[
+        bool | None, Option("--slurm-requeue/--no-slurm-requeue", "Requeue jobs that allow it when a node is drained.")
+    ],
+    "karpenter_repairs": Annotated[
+        bool | None,
+        Option(
+            "--karpenter-repairs/--no-karpenter-repairs",
+            "Whether Karpenter's gate NodeRepair is on, if Faultbridge cannot read it.",
+        ),
+    ],
+    "job_callbacks": Annotated[
+        Texts,
+        Option(
+            "--job-callback NAME",
+            f"Callback for jobs that may resume: webhook, sns, slurm-requeue or kubernetes-annotation. {_REPLACES}",
+        ),
+    ],
+    "provider_role": Annotated[Text, Option("ARN", "Role to assume for a provider in another AWS account.")],
+    "external_id": Annotated[Text, Option("ID", "External id of the role's trust policy, 2 to 1224 characters.")],
+    "domains": Annotated[
+        Texts,
+        Option(
+            "--domain KIND/NAME=NODES",
+            "Nodes that fail together, as in rack/r-7=gpu-[01-08]. Replaces all; empty text removes. Repeatable.",
+        ),
+    ],
+}
+"""The options of `add` and `set`, by the setting that each one changes."""
+
+CHECKS: Mapping[str, Callable[[Any], object]] = {
+    "trusted_senders": lambda given: _matching(given, *SENDER),
+    "node_roles": lambda given: _matching(given, *ROLE_ID),
+    "slurm_head_node": lambda given: instance_id(given) if given else given,
+    "slurm_rest": lambda given: rest_address(given) if given else given,
+    "job_callbacks": lambda given: tuple(dict.fromkeys(filter(None, given))),
+    "domains": lambda given: tuple(_declared(one) for one in given if one),
+    "instance_types": lambda given: _types(given),  # noqa: PLW0108 - defined below
+    "subnets": lambda given: _matching(given, *SUBNET),
+}
+"""What converts the text of an option to its setting; an empty text removes a setting."""
 
 
-def declared_domains(given: list[str] | None) -> tuple[DeclaredDomain, ...] | None:
-    """Return the failure domains of `--domain`; None if it was not given, empty for one empty text."""
-    return None if given is None else tuple(_declared(one) for one in given if one)
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings given as options, and the adapters that belong to the provider."""
+    role, external_id = given.pop("provider_role", None), given.pop("external_id", None)
+    checked = {name: CHECKS[name](value) if name in CHECKS else value for name, value in given.items()}
+    if role is not None or external_id is not None:
+        checked["provider_role"] = _role(role, external_id)
+    return {**OWN_PARTS.get(given.get("provider") or "", {}), **checked}
+
+
+SettingsOptions = Annotated[dict[str, Any], Group(SETTINGS, _checked)]
+
+
+def _matching(given: list[str], pattern: re.Pattern[str], option: str, allowed: str) -> tuple[str, ...]:
+    """Check the texts of an option, and return them without duplicates; empty for one empty text."""
+    wrong = [one for one in given if one and not pattern.fullmatch(one)]
+    if wrong:
+        raise BadParameter(f"invalid {option}: {wrong[0]!r}; {allowed}")
+    return tuple(dict.fromkeys(filter(None, given)))
+
+
+def _role(arn: str | None, external_id: str | None) -> ProviderRole:
+    if arn is None:
+        raise BadParameter("--external-id without --provider-role; give both")
+    if not ROLE_ARN.fullmatch(arn):
+        raise BadParameter(f"invalid --provider-role: {arn!r}; give the ARN of an IAM role")
+    if external_id is not None and not MIN_EXTERNAL_ID <= len(external_id) <= MAX_EXTERNAL_ID:
+        raise BadParameter(
+            f"invalid --external-id: {len(external_id)} characters; allowed: {MIN_EXTERNAL_ID} to {MAX_EXTERNAL_ID}"
+        )
+    return ProviderRole(arn, external_id)
 
 
 def _declared(text: str) -> DeclaredDomain:
@@ -123,170 +211,24 @@ def _declared(text: str) -> DeclaredDomain:
         raise BadParameter(f"invalid --domain: {text!r}; {error.detail}") from None
 
 
-MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # the limits of IAM
-ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
-ROLE_ID = re.compile(r"AROA[A-Z0-9]{12,124}"), "--node-role", "allowed: a role id such as AROAEXAMPLEID123456"
-SENDER = (
-    re.compile(r"A[A-Z0-9]{3,127}(?::[\w+=,.@-]{2,64}|:\*)?"),
-    "--trusted-sender",
-    "allowed: ROLE_ID:SESSION or ROLE_ID:*",
-)
-
-ModeOption = Annotated[
-    Mode | None, Option(help="observe: record only; dry_run: also record planned repairs; act: repair.")
-]
-OwnerOption = Annotated[RepairOwner | None, Option(help="Who repairs nodes; observe: no automation repairs.")]
-ProviderOption = Annotated[
-    str | None, Option("NAME", "Provider: ec2-auto-scaling, ec2-launch-template, karpenter or hyperpod.")
-]
-OrchestratorOption = Annotated[
-    str | None, Option("NAME", "Orchestrator that cordons and drains nodes: none, eks or slurm.")
-]
-VerifierOption = Annotated[str | None, Option("NAME", "Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod, none.")]
-RestarterOption = Annotated[str | None, Option("NAME", "Resets and reboots: ssm or hyperpod.")]
-TrustOption = Annotated[
-    list[str] | None,
-    Option(
-        "--trusted-sender ROLE_ID:SESSION",
-        "Sender that may report any node of the cluster; ROLE_ID:* for every session. Repeatable. "
-        'Replaces all; "" removes all.',
-    ),
-]
-NodeRoleOption = Annotated[
-    list[str] | None,
-    Option(
-        "--node-role ROLE_ID",
-        "Id (AROA...) of a role of the cluster's instances; other roles prove no instance. Repeatable. "
-        'Replaces all; "" removes all.',
-    ),
-]
-HeadNodeOption = Annotated[
-    str | None, Option("--slurm-head-node ID", 'Instance on which Slurm\'s commands run; "" removes it.')
-]
-SlurmRestOption = Annotated[
-    str | None, Option("--slurm-rest URL", 'Address of slurmrestd, used where it is set; "" removes it.')
-]
-RequeueOption = Annotated[
-    bool | None, Option("--slurm-requeue/--no-slurm-requeue", "Requeue jobs that allow it when a node is drained.")
-]
-CallbackOption = Annotated[
-    list[str] | None,
-    Option(
-        "--job-callback NAME",
-        "Callback for jobs that may resume: webhook, sns, slurm-requeue or kubernetes-annotation. "
-        'Repeatable. Replaces all; "" removes all.',
-    ),
-]
-KarpenterOption = Annotated[
-    bool | None,
-    Option(
-        "--karpenter-repairs/--no-karpenter-repairs",
-        "Whether Karpenter's gate NodeRepair is on, if Faultbridge cannot read it.",
-    ),
-]
-EksOption = Annotated[str | None, Option("NAME", "Name of the EKS cluster.")]
-HyperPodOption = Annotated[str | None, Option("NAME|ARN", "Name or ARN of the HyperPod cluster.")]
-RoleOption = Annotated[str | None, Option("ARN", "Role to assume for a provider in another AWS account.")]
-ExternalIdOption = Annotated[str | None, Option("ID", "External id of the role's trust policy, 2 to 1224 characters.")]
-PolicyOption = Annotated[
-    str | None, Option("VERSION", 'Policy version to use; "" removes it. Default: the current version.')
-]
-
-
-def cluster_settings(
-    mode: ModeOption = None,
-    repair_owner: OwnerOption = None,
-    provider: ProviderOption = None,
-    orchestrator: OrchestratorOption = None,
-    verifier: VerifierOption = None,
-    restarter: RestarterOption = None,
-    policy: PolicyOption = None,
-    trusted_sender: TrustOption = None,
-    node_role: NodeRoleOption = None,
-    eks_cluster: EksOption = None,
-    hyperpod_cluster: HyperPodOption = None,
-    slurm_head_node: HeadNodeOption = None,
-    slurm_rest: SlurmRestOption = None,
-    slurm_requeue: RequeueOption = None,
-    karpenter_repairs: KarpenterOption = None,
-    job_callback: CallbackOption = None,
-    provider_role: RoleOption = None,
-    external_id: ExternalIdOption = None,
-    domain: DomainOption = None,
-) -> dict[str, Any]:
-    """Return the settings given as options, and the adapters that belong to the provider."""
-    given = {
-        "mode": mode,
-        "repair_owner": repair_owner,
-        "provider": provider,
-        "orchestrator": orchestrator,
-        "verifier": verifier,
-        "restarter": restarter,
-        "policy": policy,
-        "trusted_senders": _matching(trusted_sender, *SENDER),
-        "node_roles": _matching(node_role, *ROLE_ID),
-        "eks_cluster": eks_cluster,
-        "hyperpod_cluster": hyperpod_cluster,
-        **_slurm(slurm_head_node, slurm_rest, requeue=slurm_requeue),
-        "karpenter_repairs": karpenter_repairs,
-        "job_callbacks": None if job_callback is None else tuple(dict.fromkeys(filter(None, job_callback))),
-        "provider_role": _role(provider_role, external_id),
-        "domains": declared_domains(domain),
-    }
-    own = OWN_PARTS.get(provider or "", {})
-    return {**own, **{name: value for name, value in given.items() if value is not None}}
-
-
-SettingsOptions = Annotated[dict[str, Any], Group(cluster_settings)]
-
-
-def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
-    """Check the options for Slurm and return the settings; None was not given, an empty text removes a setting."""
-    checked_node = instance_id(head_node) if head_node else head_node
-    checked_rest = rest_address(rest) if rest else rest
-    return {"slurm_head_node": checked_node, "slurm_rest": checked_rest, "slurm_requeue": requeue}
-
-
-def _matching(given: list[str] | None, pattern: re.Pattern[str], option: str, allowed: str) -> tuple[str, ...] | None:
-    """Check the texts of an option, without duplicates; None if none were given, empty for one empty text."""
-    if given is None:
-        return None
-    wrong = [one for one in given if one and not pattern.fullmatch(one)]
-    if wrong:
-        raise BadParameter(f"invalid {option}: {wrong[0]!r}; {allowed}")
-    return tuple(dict.fromkeys(filter(None, given)))
-
-
-def _role(arn: str | None, external_id: str | None) -> ProviderRole | None:
-    if arn is None:
-        if external_id is not None:
-            raise BadParameter("--external-id without --provider-role; give both")
-        return None
-    if not ROLE_ARN.fullmatch(arn):
-        raise BadParameter(f"invalid --provider-role: {arn!r}; give the ARN of an IAM role")
-    if external_id is not None and not MIN_EXTERNAL_ID <= len(external_id) <= MAX_EXTERNAL_ID:
-        raise BadParameter(
-            f"invalid --external-id: {len(external_id)} characters; allowed: {MIN_EXTERNAL_ID} to {MAX_EXTERNAL_ID}"
-        )
-    return ProviderRole(arn, external_id)
-
-
-SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}"), "--subnet", "give a subnet id such as subnet-0a1b2c3d"
-
-TypesOption = Annotated[
-    list[str] | None,
-    Option(
-        "--instance-type TYPE",
-        "Instance type to launch; the first with capacity is used. Repeatable. Replaces all. "
-        "Empty text: the template's type.",
-    ),
-]
-SubnetsOption = Annotated[
-    list[str] | None,
-    Option("--subnet SUBNET_ID", "Subnet to launch in. Repeatable. Replaces all. Empty text: the template's subnet."),
-]
-SparesOption = Annotated[int | None, Option("N", "Number of verified spare instances to keep ready.", min=0, max=100)]
-SpareGroupOption = Annotated[str | None, Option("NAME", "Launch template of the spare instances.")]
+TEMPLATE: Mapping[str, Any] = {
+    "instance_types": Annotated[
+        Texts,
+        Option(
+            "--instance-type TYPE",
+            "Instance type to launch; the first with capacity is used. Repeatable. Replaces all. "
+            "Empty text: the template's type.",
+        ),
+    ],
+    "subnets": Annotated[
+        Texts,
+        Option(
+            "--subnet SUBNET_ID", "Subnet to launch in. Repeatable. Replaces all. Empty text: the template's subnet."
+        ),
+    ],
+    "spares": Annotated[int | None, Option("N", "Number of verified spare instances to keep ready.", min=0, max=100)],
+    "spare_group": Annotated[Text, Option("NAME", "Launch template of the spare instances.")],
+}
 
 
 @command(
@@ -296,38 +238,24 @@ SpareGroupOption = Annotated[str | None, Option("NAME", "Launch template of the 
     "train-a --spares 2 --spare-group gpu-workers",
 )
 def set_template(
-    session: ChangingSession,
-    cluster: ClusterArgument,
-    instance_type: TypesOption = None,
-    subnet: SubnetsOption = None,
-    spares: SparesOption = None,
-    spare_group: SpareGroupOption = None,
+    changes: Annotated[dict[str, Any], Group(TEMPLATE, _checked)], session: ChangingSession, cluster: ClusterArgument
 ) -> None:
     """Set the instance types, subnets and spares of a cluster.
 
     Instance types and subnets override the values of the launch templates. With the provider ec2-launch-template, the
     group of a node is the name of its launch template.
     """
-    given = {
-        "instance_types": _types(instance_type),
-        "subnets": _matching(subnet, *SUBNET),
-        "spares": spares,
-        "spare_group": spare_group,
-    }
-    changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
         raise BadParameter("no setting given; give at least one option")
     registration = wire_registration(session.application)
-    if changes.get("spares") and not (spare_group or registration.cluster(cluster).spare_group):
+    if changes.get("spares") and not (changes.get("spare_group") or registration.cluster(cluster).spare_group):
         raise BadParameter("--spares without --spare-group; name the launch template of the spares")
     before = registration.cluster(cluster)
     registration.set_cluster(cluster, changes)
     show_changed(session, before)
 
 
-def _types(given: list[str] | None) -> tuple[str, ...] | None:
-    if given is None:
-        return None
+def _types(given: list[str]) -> tuple[str, ...]:
     counts, types = gpus_by_instance_type(), tuple(dict.fromkeys(filter(None, given)))
     unknown = [one for one in types if one not in counts]
     if unknown:
@@ -344,12 +272,12 @@ def list_clusters(session: StackSession) -> None:
 
     The list can include `faultbridge-canary`, a cluster without nodes for Faultbridge's own test records.
     """
-    from faultbridge.serve.ingest.canary import CLUSTER as CANARY_CLUSTER
-
     views = session.directory.clusters()
     session.show(map(cluster_document, views), CLUSTERS)
-    if session.prints_table and any(view.config.cluster == CANARY_CLUSTER for view in views):
-        notice(f"{CANARY_CLUSTER} has no nodes: every five minutes, a test record of Faultbridge passes through it")
+    if any(view.config.cluster == CANARY_CLUSTER for view in views):
+        session.remark(
+            f"{CANARY_CLUSTER} has no nodes: every five minutes, a test record of Faultbridge passes through it"
+        )
 
 
 @command("cluster show", "train-a", "train-a --wait 300")
@@ -366,10 +294,9 @@ def show_cluster(
     if not wait:
         session.show_one(cluster_document(view), {**CLUSTER, "Maintenance until": _maintenance_text(session)})
         return
-    healthy = wait_until(lambda: _is_healthy(session, cluster), wait)
-    view = session.directory.cluster(cluster)
+    view = wait_until(lambda: session.directory.cluster(cluster), wait, _is_healthy)
     session.show_one(cluster_document(view), {title: CLUSTER[title] for title in ("Cluster", "Status", "By status")})
-    if not healthy:
+    if not _is_healthy(view):
         raise Exit(EXIT_TRY_AGAIN)
 
 
@@ -385,11 +312,10 @@ def add_cluster(session: ChangingSession, cluster: ClusterArgument, settings: Se
     """Register a cluster. In the default mode `observe`, Faultbridge records faults and repairs nothing."""
     _check_parts(session, settings, None)
     registered = wire_registration(session.application).add_cluster(ClusterConfig(cluster, **settings))
-    if session.prints_table:
-        notice(f"cluster {cluster} is registered: {_repair_text(registered)}")
+    session.remark(f"cluster {cluster} is registered: {_repair_text(registered)}")
     shown = cluster_document(session.directory.cluster(cluster))
     document = shared(ChangedCluster, shown, applies_at=session.applies_at())
-    session.show_one(document, filled({**CLUSTER, "Applies": _applies}, document))
+    session.show_one(document, filled({**CLUSTER, "Applies": lambda one: applies_text(one.applies_at)}, document))
 
 
 @command(
@@ -403,7 +329,9 @@ def set_cluster(
     cluster: ClusterArgument,
     settings: SettingsOptions,
     expected: Annotated[int | None, Option("N", "Expected number of nodes in the cluster.", min=0)] = None,
-    link_rate: RateOption = None,
+    link_rate: Annotated[
+        Texts, Option("PORT=GBPS", "Expected rate of ports by shell pattern, as in mlx5_*=400; 0 removes it.")
+    ] = None,
 ) -> None:
     """Change settings of a cluster, and print what changed.
 
@@ -424,8 +352,6 @@ def set_cluster(
 
 
 def _set_link_rates(session: Session, cluster: str, texts: list[str]) -> None:
-    from faultbridge.serve.ingest.mappings import MappingStore
-
     stated = {f"{cluster}/{port}": rate for port, _, rate in (text.rpartition("=") for text in texts)}
     if not all(rate.isdecimal() and name != f"{cluster}/" for name, rate in stated.items()):
         raise BadParameter("give PORT=GBPS, as in mlx5_*=400", param_hint="'--link-rate'")
@@ -444,7 +370,7 @@ def _set_link_rates(session: Session, cluster: str, texts: list[str]) -> None:
 def maintain_cluster(
     session: ChangingSession,
     cluster: ClusterArgument,
-    until: Annotated[str | None, Option("TIME", f"End of the maintenance: {FUTURE_HELP}.")] = None,
+    until: Annotated[Text, Option("TIME", f"End of the maintenance: {FUTURE_HELP}.")] = None,
     end: Annotated[bool, Option(help="End the maintenance now.")] = False,
 ) -> None:
     """Start or end maintenance of a cluster.
@@ -473,6 +399,8 @@ def _check_parts(session: Session, changes: dict[str, Any], before: ClusterConfi
         if name in changes and changes[name] not in allowed:
             raise BadParameter(f"unknown --{name}: {changes[name]!r}; allowed: {', '.join(allowed)}")
     if version := changes.get("policy"):
+        from faultbridge.cli.commands.policy.policy import known_policy
+
         known_policy(session, version)
 
 
@@ -484,12 +412,8 @@ def _repair_text(config: ClusterConfig) -> str:
     return "repairs are enabled" if config.acts else "the provider repairs, and Faultbridge follows"
 
 
-def _applies(shown: ChangedCluster) -> str:
-    return applies_text(shown.applies_at)
-
-
-def _is_healthy(session: Session, cluster: str) -> bool:
-    return session.directory.cluster(cluster).state.status is ClusterStatus.HEALTHY
+def _is_healthy(view: ClusterView) -> bool:
+    return view.state.status is ClusterStatus.HEALTHY
 
 
 def _maintenance_text(session: Session) -> Callable[[Cluster], object]:

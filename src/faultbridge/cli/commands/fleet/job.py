@@ -6,40 +6,31 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption, checked_reason
-from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
+from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, Text, command
 from faultbridge.cli.errors import failure_of
 from faultbridge.cli.render.output import Columns, Document, fields, notice
-from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short_time, stated_time
-from faultbridge.cli.stack.command import ChangingSession, StackSession
+from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, stated_time
+from faultbridge.cli.stack.session import ChangingSession, StackSession
+from faultbridge.model.cluster.jobs import OUTCOMES, SIGNALS, Job, checked_signal, gpu_of, ranks_in_order, ranks_of
+from faultbridge.model.faults import Component
 from faultbridge.model.names import expand_host_list
+from faultbridge.repair.jobs import checkpoints
+from faultbridge.repair.jobs.jobs import MAX_REASON
 from faultbridge.repair.registry.gpus import gpus_of
 from faultbridge.repair.registry.job_views import job_document
 from faultbridge.serve.wiring.services import wire_job_progress, wire_jobs
 
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from faultbridge.model.cluster.jobs import Job
-    from faultbridge.model.faults import Component
-
-
-RANKS: Columns = fields("RANK", "NODE", "LOCAL RANK", "PCI", "UUID", "SERIAL")
-
-
-def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
-    """Return whether the row of a rank has one of `ranks`, if any are given, and the node, if one is given."""
-    return (not ranks or row["rank"] in ranks) and node in {None, row["node"]}
+RANKS: Columns = fields("RANK, NODE, LOCAL RANK, PCI, UUID, SERIAL")
 
 
 def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[Document]:
     """Yield a row for each rank, with its node and the GPU whose index is the local rank, if it is known."""
-    from faultbridge.model.cluster.jobs import gpu_of, ranks_of
-
     for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):
         for local_rank, rank in enumerate(ranks_of(text)):
             gpu = gpu_of(devices.get(node, ()), local_rank)
@@ -50,7 +41,6 @@ def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[
 def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
     """Return the ranks of each node, such as `0-7`, from `--ranks` or `--ranks-per-node`; empty without both."""
     from faultbridge.cli.commands.offline.explain import read_rank_map
-    from faultbridge.model.cluster.jobs import ranks_in_order
 
     if file is not None and per_node is not None:
         raise BadParameter("give --ranks or --ranks-per-node, not both")
@@ -60,7 +50,7 @@ def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> di
 
 
 JobArgument = Annotated[str, Argument("JOB", "Job id of the scheduler.")]
-AtOption = Annotated[str | None, Option("--at TIME", f"Time of the event; default: now. {PAST_HELP}")]
+AtOption = Annotated[Text, Option("--at TIME", f"Time of the event; default: now. {PAST_HELP}")]
 NodesOption = Annotated[
     list[str], Option("--node NODE", "Node, or Slurm host list such as gpu-[001-004,007]. Repeatable.")
 ]
@@ -68,32 +58,27 @@ PerNodeOption = Annotated[
     int | None,
     Option("--ranks-per-node N", "Number of ranks on each node, numbered in the order of --node.", min=1, max=64),
 ]
-NameOption = Annotated[str | None, Option("TEXT", "Name of the job for people.")]
-JOB: Columns = {
+NameOption = Annotated[Text, Option("TEXT", "Name of the job for people.")]
+JOB: Columns = fields(
+    "Job, Cluster, Nodes, Ranks, Started=started_at, Ended=ended_at, Outcome, Stalled since=stalled_at, "
+    "Loss=loss_alarm, Attempt, Faulty nodes=affected_nodes:list, Resumable since=resumable_at, "
+    "Checkpoint requested, Verdict, Cause"
+) | {
     "Job": lambda one: one.job_id + (f" ({one.name})" if one.name else ""),
-    "Cluster": lambda one: one.cluster,
     "Nodes": lambda one: f"{len(one.nodes)}: {', '.join(one.nodes[:8])}",
     "Ranks": lambda one: ", ".join(f"{node}: {ranks}" for node, ranks in list(one.ranks.items())[:8]),
-    **fields("Started=started_at", "Ended=ended_at", "Outcome", "Stalled since=stalled_at", "Loss=loss_alarm"),
     "Attempt": lambda one: f"{one.attempt}, after {one.repeated_attempts} that ended alike without progress",
-    "Faulty nodes": lambda one: ", ".join(one.affected_nodes),
-    "Resumable since": lambda one: one.resumable_at,
     "Checkpoint requested": lambda one: (
-        f"{one.checkpoint.id} by {stated_time(one.checkpoint.deadline)}: {one.checkpoint.requested_by}"
-        if one.checkpoint
-        else None
+        one.checkpoint
+        and (f"{one.checkpoint.id} by {stated_time(one.checkpoint.deadline)}: {one.checkpoint.requested_by}")
     ),
     "Verdict": lambda one: " ".join([one.verdict.outlook, *one.verdict.nodes]) if one.verdict else None,
     "Cause": lambda one: (one.verdict.mechanism or "unknown") if one.verdict else None,
 }
-JOBS: Columns = {
-    **fields("JOB=job_id", "CLUSTER", "STATE"),
-    "NODES": lambda one: len(one.nodes),
-    "RUN": lambda one: one.attempt,
-    "FAULTY NODES": lambda one: ", ".join(one.affected_nodes),
-    "STARTED": lambda one: short_time(one.started_at),
-    "NAME": lambda one: one.name,
-}
+JOBS: Columns = fields(
+    "JOB=job_id, CLUSTER, STATE, NODES:len, RUN=attempt, FAULTY NODES=affected_nodes:list, "
+    "STARTED=started_at:time, NAME"
+)
 
 
 @command("job start", "88213 --cluster train-a --node 'gpu-[001-004,007]'")
@@ -106,9 +91,9 @@ def start_job(
     at: AtOption = None,
     ranks: Annotated[Path | None, Option("MAP", 'JSON file with the ranks of each node: {"gpu-1": [0, 1]}.')] = None,
     ranks_per_node: PerNodeOption = None,
-    stall_after: Annotated[str | None, Option("AGE", "How long a step may take; default: 30m.")] = None,
+    stall_after: Annotated[Text, Option("AGE", "How long a step may take; default: 30m.")] = None,
     checkpoint_signal: Annotated[
-        str | None, Option("SIGNAL", "Signal on which the job saves a checkpoint, such as USR1; default: none.")
+        Text, Option("SIGNAL", "Signal on which the job saves a checkpoint, such as USR1; default: none.")
     ] = None,
     again: Annotated[
         bool, Option(help="The scheduler started the job again: also record the end of its run on other nodes.")
@@ -145,9 +130,6 @@ def end_job(
     at: AtOption = None,
 ) -> None:
     """Record that a job ended. If the job has already ended, the command changes nothing."""
-    from faultbridge.model.cluster.jobs import OUTCOMES
-    from faultbridge.repair.jobs.jobs import MAX_REASON
-
     if outcome not in OUTCOMES:
         raise BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
     checked_reason(reason, MAX_REASON)
@@ -177,14 +159,12 @@ def answer_checkpoint(
     session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
-    checkpoint_id: Annotated[str | None, Option("--id ID", "Id of the request; default: the latest.")] = None,
+    checkpoint_id: Annotated[Text, Option("--id ID", "Id of the request; default: the latest.")] = None,
 ) -> None:
     """Answer that a job saved the checkpoint that was requested. A repeated answer changes nothing.
 
     `job show`, the answer to `job heartbeat`, and the event `Job Checkpoint Requested` have the request.
     """
-    from faultbridge.repair.jobs import checkpoints
-
     saved = checkpoints.answer_checkpoint(wire_jobs(session.application), cluster, job, checkpoint_id)
     session.show_one(job_document(saved, session.now()), JOB)
 
@@ -244,7 +224,7 @@ def show_ranks(
     job: JobArgument,
     cluster: ClusterOption,
     rank: Annotated[list[int] | None, Option("RANK", "Only this rank. Repeatable.")] = None,
-    node: Annotated[str | None, Option("NODE", "Only the ranks on this node.")] = None,
+    node: Annotated[Text, Option("NODE", "Only the ranks on this node.")] = None,
 ) -> None:
     """List the ranks of a job with their nodes and GPUs.
 
@@ -253,12 +233,11 @@ def show_ranks(
     found = session.jobs.job(cluster, job)
     until = found.ended_at or session.now()
     devices = gpus_of(session.application.append, cluster, found.ranks, until)
-    session.show((row for row in rank_rows(found, devices) if is_wanted(row, rank, node)), RANKS)
+    rows = (row for row in rank_rows(found, devices) if not rank or row["rank"] in rank)
+    session.show((row for row in rows if node in {None, row["node"]}), RANKS)
 
 
 def _limit(text: str, now: datetime) -> timedelta:
-    from datetime import timedelta
-
     since = parse_age(text, now)
     if since is None or now - since < timedelta(minutes=1):
         raise BadParameter(f"invalid --stall-after: {text!r}; allowed: an age of a minute or more, such as 30m")
@@ -266,8 +245,6 @@ def _limit(text: str, now: datetime) -> timedelta:
 
 
 def _signal(name: str) -> str:
-    from faultbridge.model.cluster.jobs import SIGNALS, checked_signal
-
     try:
         return checked_signal(name)
     except ValueError:

@@ -7,18 +7,17 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import Format, read_text
-from faultbridge.cli.declare import Argument, Exit, command
-from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, OutputFormat, notice, print_line, show, show_one
+from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, Exit, Text, command
+from faultbridge.cli.render.output import Columns, OutputFormat, fields, notice, print_line, show, show_one
 from faultbridge.cli.render.times import applies_text
-from faultbridge.cli.stack.command import ChangingSession, StackSession
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import ChangingSession, Session, StackSession
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.mapping import parse_extensions
 from faultbridge.decode.data.policies import version_of
 from faultbridge.model.errors import Misconfigured
+from faultbridge.serve.ingest.mappings import MappingStore
 
-PUBLISHED: Columns = {"Version": lambda one: one["version"], "Applies": lambda one: applies_text(one["applies_at"])}
+PUBLISHED: Columns = fields("Version, Applies") | {"Applies": lambda one: applies_text(one["applies_at"])}
 FileArgument = Annotated[str, Argument("FILE", "Mapping file, JSON; - reads standard input.")]
 
 
@@ -44,7 +43,7 @@ def put_mappings(session: ChangingSession, file: FileArgument) -> None:
 @command("mapping show", "> own.json")
 def show_mappings(
     session: StackSession,
-    version: Annotated[str | None, Argument("VERSION", "Version to show. Default: the current version.")] = None,
+    version: Annotated[Text, Argument("VERSION", "Version to show. Default: the current version.")] = None,
 ) -> None:
     """Show the current fault mappings, or those of a version.
 
@@ -52,16 +51,13 @@ def show_mappings(
     """
     service = _service(session)
     shown, mappings = (version, service.read(version)) if version else service.current()
-    if not session.prints_table:
-        session.show_one({"version": shown, "mappings": mappings}, {})
+    if session.prints_document({"version": shown, "mappings": mappings}):
         return
     notice(f"mapping {shown}" if shown else "no mapping was published; only the packaged mappings apply")
     print_line(json.dumps(mappings, indent=2, ensure_ascii=False))
 
 
 def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is used
-    from faultbridge.serve.ingest.mappings import MappingStore
-
     return MappingStore(session.ports.table, session.ports.clock)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
-from typing import Annotated, Any
+from typing import Annotated
 
 from faultbridge.cli.commands.options import (
     AnyClusterOption,
@@ -21,16 +21,15 @@ from faultbridge.cli.commands.options import (
     read_text,
 )
 from faultbridge.cli.commands.selection import Facts, SelectionOptions, node_facts, selected, show_selected
-from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
-from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, BadParameter, Exit, Option, Text, Texts, command
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, SHOWN_NODE, by_cluster, node_document
 from faultbridge.cli.render.output import Columns, Shown, fields, filled, notice, progress
 from faultbridge.cli.render.times import FUTURE_HELP, PAST_HELP, parse_future_time, parse_time
-from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import ChangingSession, Session, StackSession, WaitOption
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.record.history import NodeHistory
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.documents import Node, shown_node_document
 from faultbridge.repair.registry.registration import NewNode
@@ -49,8 +48,7 @@ def show_effect(session: Session, state: NodeState) -> None:
         wait()
         state = session.directory.node(state.key)
     session.show_one(node_document(state), NODE)
-    if session.prints_table:
-        notice(_next_text(state))
+    session.remark(_next_text(state))
 
 
 def wait() -> None:
@@ -90,7 +88,7 @@ class InvalidRow:
     problem: str
 
 
-IMPORTED: Columns = fields("NODE", "OUTCOME", "INSTANCE=instance_id", "REASON")
+IMPORTED: Columns = fields("NODE, OUTCOME, INSTANCE=instance_id, REASON")
 
 
 @command("node import", "--cluster train-a --group gpu-workers", "--cluster train-a nodes.csv")
@@ -98,9 +96,9 @@ def import_nodes(
     session: ChangingSession,
     cluster: ClusterOption,
     file: Annotated[
-        str | None, Argument("FILE", f"CSV or JSON lines with {', '.join(FIELDS)}; - reads standard input.")
+        Text, Argument("FILE", f"CSV or JSON lines with {', '.join(FIELDS)}; - reads standard input.")
     ] = None,
-    group: Annotated[str | None, Option("NAME", "Register the instances of this provider group.")] = None,
+    group: Annotated[Text, Option("NAME", "Register the instances of this provider group.")] = None,
 ) -> None:
     """Register many nodes. If one node is rejected, the others are still registered.
 
@@ -116,12 +114,11 @@ def import_nodes(
     rows = []
     with progress("registering nodes", len(read)) as advance:
         for one in read:
-            rows.append(_row(one, next(results)) if isinstance(one, NewNode) else _invalid(one))
+            rows.append(_row(one, next(results) if isinstance(one, NewNode) else None))
             advance(1)
     session.show(rows, IMPORTED)
     rejected = sum(row["outcome"] == "refused" for row in rows)
-    if session.prints_table:
-        notice(f"registered {len(rows) - rejected} of {len(rows)} nodes")
+    session.remark(f"registered {len(rows) - rejected} of {len(rows)} nodes")
     if rejected:
         raise Exit(EXIT_NOT_WELL)
 
@@ -132,39 +129,39 @@ def read_nodes(file: str) -> list[NewNode | InvalidRow]:
     rows = list(_json_rows(text) if text.lstrip().startswith("{") else _csv_rows(text))
     if not rows:
         raise BadParameter(f"no nodes in the file: {file}; give one node per line")
-    return [row if isinstance(row, InvalidRow) else _node(row, number) for number, row in rows]
+    return [_node(row, number) for number, row in rows]
 
 
-def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
+def _json_rows(text: str) -> Iterator[tuple[int, object]]:
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        yield number, row if isinstance(row, dict) else InvalidRow(number, None, "not a JSON object")
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError:
+                yield number, None
 
 
-def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
+def _csv_rows(text: str) -> Iterator[tuple[int, object]]:
     reader = csv.DictReader(StringIO(text))
     try:
         unknown = sorted(set(reader.fieldnames or ()) - set(FIELDS))
         if unknown:
             raise BadParameter(f"unknown column: {', '.join(unknown)}; allowed: {', '.join(FIELDS)}")
-        for row in reader:
-            number, extra = reader.line_num, None in row
-            yield number, InvalidRow(number, row.get("node"), "more fields than the heading line") if extra else row
+        yield from ((reader.line_num, row) for row in reader)
     except csv.Error as error:
         raise Rejected("not_csv", f"the file is not CSV: {error}") from error
 
 
-def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
+def _node(row: object, number: int) -> NewNode | InvalidRow:
+    if not isinstance(row, dict):
+        return InvalidRow(number, None, "not a JSON object")
     name, aliases = row.get("node"), row.get("aliases") or ()
     listed = aliases.split(ALIAS_SEPARATOR) if isinstance(aliases, str) else aliases
     texts = {field: row.get(field) or None for field in FIELDS[:-1]}
-    unknown = sorted(set(row) - set(FIELDS))
-    if unknown:
+    unknown = sorted(set(row) - {*FIELDS, None})
+    if None in row:
+        problem = "more fields than the heading line"
+    elif unknown:
         problem = f"unknown field: {', '.join(unknown)}; allowed: {', '.join(FIELDS)}"
     elif not name:
         problem = "no node name; fill the field `node`"
@@ -197,18 +194,14 @@ def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode 
     return [NewNode.of_instance(instance) for instance in instances]
 
 
-def _row(node: NewNode, result: NodeState | Rejected) -> dict[str, str | None]:
-    rejected = result if isinstance(result, Rejected) else None
-    return {
-        "node": node.name,
-        "instance_id": node.instance_id,
-        "outcome": "refused" if rejected else "registered",
-        "reason": (rejected.detail or rejected.reason) if rejected else None,
-    }
-
-
-def _invalid(row: InvalidRow) -> dict[str, str | None]:
-    return {"node": row.node, "instance_id": None, "outcome": "refused", "reason": f"line {row.number}: {row.problem}"}
+def _row(node: NewNode | InvalidRow, result: NodeState | Rejected | None) -> dict[str, str | None]:
+    if isinstance(node, InvalidRow):
+        name, instance_id, problem = node.node, None, f"line {node.number}: {node.problem}"
+    else:
+        name, instance_id = node.name, node.instance_id
+        problem = (result.detail or result.reason) if isinstance(result, Rejected) else ""
+    outcome = "refused" if problem else "registered"
+    return {"node": name, "instance_id": instance_id, "outcome": outcome, "reason": problem or None}
 
 
 @command(
@@ -227,7 +220,7 @@ def list_nodes(
     ] = None,
     not_healthy: Annotated[bool, Option(help="Only nodes that are neither healthy nor retired.")] = False,
     never_reported: Annotated[bool, Option(help="Only nodes from which no report ever arrived.")] = False,
-    since: Annotated[str | None, Option("TIME", f"Only nodes with a fault since then. {PAST_HELP}")] = None,
+    since: Annotated[Text, Option("TIME", f"Only nodes with a fault since then. {PAST_HELP}")] = None,
     wait: WaitOption = 0,
 ) -> None:
     """List the nodes of a cluster, or of all clusters."""
@@ -235,7 +228,9 @@ def list_nodes(
 
     def read() -> Iterator[tuple[Shown, Facts]]:
         found = (one for name in names for one in _documents(session, name, not_healthy=not_healthy))
-        unseen = (one for one in found if not never_reported or _is_unseen(one))
+        unseen = (
+            one for one in found if not never_reported or (one.last_report is None and one.status != NodeStatus.RETIRED)
+        )
         wanted = (one for one in unseen if not status or one.status in status)
         recent = (one for one in wanted if begin is None or any(each.since >= begin for each in one.conditions))
         return selected(recent, node_facts, selection)
@@ -248,10 +243,6 @@ def _documents(session: Session, cluster: str, *, not_healthy: bool) -> Iterator
     states = session.directory.unhealthy(cluster) if not_healthy else session.directory.nodes(cluster)
     reports = session.directory.reports(view, session.now())
     return (node_document(state, view.config, reports) for state in states)
-
-
-def _is_unseen(node: Node) -> bool:
-    return node.last_report is None and node.status != NodeStatus.RETIRED
 
 
 @command("node show", "ip-10-0-0-7 --cluster train-a")
@@ -269,8 +260,6 @@ def show_node(session: StackSession, node: NodeArgument, cluster: ClusterOption)
 @command("node history", "ip-10-0-0-7 --cluster train-a")
 def show_history(session: StackSession, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instances and devices of a node, and their faults and cases, in the order of recording."""
-    from faultbridge.record.history import NodeHistory
-
     key = session.directory.node(NodeKey(cluster, node)).key
     session.show(NodeHistory(session.ports.table)(key), NODE_HISTORY)
 
@@ -280,11 +269,11 @@ def add_node(
     session: ChangingSession,
     cluster: ClusterOption,
     node: Annotated[str, Option("NODE", "Name of the node: its host name.")],
-    instance_id: Annotated[str | None, Option("ID", "EC2 instance id. Default: the node has no instance yet.")] = None,
-    group: Annotated[str | None, Option("NAME", "Auto Scaling group or launch template of the node.")] = None,
-    instance_type: Annotated[str | None, Option("TYPE", "EC2 instance type (p5.48xlarge).")] = None,
-    domain: Annotated[str | None, Option("NAME", "Failure domain, such as a rack, switch or zone.")] = None,
-    alias: Annotated[list[str] | None, Option("NAME", "Another name of the node in records. Repeatable.")] = None,
+    instance_id: Annotated[Text, Option("ID", "EC2 instance id. Default: the node has no instance yet.")] = None,
+    group: Annotated[Text, Option("NAME", "Auto Scaling group or launch template of the node.")] = None,
+    instance_type: Annotated[Text, Option("TYPE", "EC2 instance type (p5.48xlarge).")] = None,
+    domain: Annotated[Text, Option("NAME", "Failure domain, such as a rack, switch or zone.")] = None,
+    alias: Annotated[Texts, Option("NAME", "Another name of the node in records. Repeatable.")] = None,
 ) -> None:
     """Register a node. A node with an instance is in service immediately, marked as never verified."""
     new = NewNode(node, instance_id, group, instance_type, domain, tuple(alias or ()))
@@ -295,7 +284,7 @@ def add_node(
 
 
 def _give(session: Session, state: NodeState, reason: str, give: Callable[[NodeKey, OperatorOrder], NodeState]) -> None:
-    show_effect(session, give(state.key, OperatorOrder(session.operator, reason)))
+    show_effect(session, give(state.key, session.order(reason)))
 
 
 def _state(session: Session, cluster: str, node: str) -> NodeState:
@@ -312,7 +301,7 @@ def replace_node(
     session: ChangingSession,
     node: NodeArgument,
     cluster: ClusterOption,
-    instance: Annotated[str | None, Option("ID", "Instance to replace. Default: the instance of the node now.")] = None,
+    instance: Annotated[Text, Option("ID", "Instance to replace. Default: the instance of the node now.")] = None,
     reason: ReasonOption = "",
     yes: YesOption = False,
 ) -> None:
@@ -324,17 +313,13 @@ def replace_node(
 
 
 @command("node quarantine", "n-7 --cluster train-a --reason 'bad cable'")
-def quarantine_node(
-    session: ChangingSession, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = ""
-) -> None:
+def quarantine(session: ChangingSession, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = "") -> None:
     """Take a node out of service until it is returned or replaced."""
     _give(session, _state(session, cluster, node), reason, wire_node_orders(session.application).quarantine)
 
 
 @command("node return", "n-7 --cluster train-a --reason 'cable changed'")
-def return_node(
-    session: ChangingSession, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = ""
-) -> None:
+def give_back(session: ChangingSession, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = "") -> None:
     """Return a fixed node. It is verified before it serves again."""
     _give(session, _state(session, cluster, node), reason, wire_node_orders(session.application).return_node)
 
@@ -359,11 +344,11 @@ def ignore_node(
     node: NodeArgument,
     cluster: ClusterOption,
     reason: ReasonOption = "",
-    until: Annotated[str | None, Option("TIME", f"End: {FUTURE_HELP}. Default: no end.")] = None,
+    until: Annotated[Text, Option("TIME", f"End: {FUTURE_HELP}. Default: no end.")] = None,
     end: Annotated[bool, Option(help="Stop ignoring the node now.")] = False,
 ) -> None:
     """Ignore a node: its faults are recorded, and no repair starts."""
-    key, order = NodeKey(cluster, node), OperatorOrder(session.operator, reason)
+    key, order = NodeKey(cluster, node), session.order(reason)
     orders = wire_node_orders(session.application)
     at = parse_future_time(until, session.now())
     if at is not None and end:

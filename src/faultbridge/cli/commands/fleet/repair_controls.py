@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Struct
 
@@ -15,41 +15,28 @@ from faultbridge.cli.commands.options import (
     confirm,
     default_cluster,
 )
-from faultbridge.cli.declare import BadParameter, Exit, Option, command
-from faultbridge.cli.errors import EXIT_TRY_AGAIN
+from faultbridge.cli.declare import EXIT_TRY_AGAIN, BadParameter, Exit, Option, Text, command
 from faultbridge.cli.render.columns import CLUSTER, cluster_document
-from faultbridge.cli.render.output import Columns, notice
-from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time, short_time
-from faultbridge.cli.stack.command import ChangingSession, wait_until
-from faultbridge.cli.stack.session import Session
-from faultbridge.model.cluster.state import domain_of
-from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.cli.render.output import Columns, fields
+from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
+from faultbridge.cli.stack.session import ChangingSession, Session, wait_until
+from faultbridge.model.cluster.state import Control, domain_of
 from faultbridge.repair.registry.documents import Cluster, shared
 from faultbridge.serve.wiring.services import wire_controls
 
-if TYPE_CHECKING:
-    from faultbridge.model.cluster.state import Control
-
-BREAKERS: Columns = {
+BREAKERS: Columns = fields("SCOPE, STATE, SINCE:time, FAILING") | {
     "SCOPE": lambda one: one.domain or "cluster",
-    "STATE": lambda one: one.state,
-    "SINCE": lambda one: short_time(one.since),
     "FAILING": lambda one: f"{one.failing} of {one.of}",
 }
 
 
-CONTROL: Columns = {
-    "Cluster": lambda one: one.cluster,
+CONTROL: Columns = fields("Cluster, Paused, Repairs running") | {
     "Paused": CLUSTER["Paused"],
     "Repairs running": CLUSTER["Repairs running"],
 }
-CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()} | {
-    "PAUSED": lambda one: "yes" if one.paused else "no"
-}
+CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()} | fields("PAUSED:yes")
 
-OneClusterOption = Annotated[
-    str | None, Option("--cluster CLUSTER", f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")
-]
+OneClusterOption = Annotated[Text, Option("--cluster CLUSTER", f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")]
 AllOption = Annotated[bool, Option("--all", "All clusters of the stack; asks first.")]
 
 
@@ -59,7 +46,7 @@ def pause(
     cluster: OneClusterOption = None,
     everything: AllOption = False,
     reason: ReasonOption = "",
-    until: Annotated[str | None, Option("TIME", f"End: {FUTURE_HELP}. Default: no end.")] = None,
+    until: Annotated[Text, Option("TIME", f"End: {FUTURE_HELP}. Default: no end.")] = None,
     yes: YesOption = False,
 ) -> None:
     """Pause new repairs in a cluster, or in all clusters.
@@ -69,13 +56,15 @@ def pause(
     """
     end = parse_future_time(until, session.now())
     names = _clusters(session, cluster, "pauses new repairs", everything=everything, yes=yes)
-    controls, order = wire_controls(session.application), OperatorOrder(session.operator, reason)
+    controls, order = wire_controls(session.application), session.order(reason)
     for name in names:
         controls.pause(name, order, end)
     documents = _show(session, names, listed=everything)
     running = sum(len(one.holders) for one in documents)
-    if running and session.prints_table:
-        notice(f"repairs that run and continue: {running}; `faultbridge case cancel CASE` stops one before its intent")
+    if running:
+        session.remark(
+            f"repairs that run and continue: {running}; `faultbridge case cancel CASE` stops one before its intent"
+        )
 
 
 @command("resume", "--cluster train-a", "--all")
@@ -92,14 +81,14 @@ def resume(
     Repairs stay paused while another person's pause is left.
     """
     names = _clusters(session, cluster, "resumes repairs", everything=everything, yes=yes)
-    controls, order = wire_controls(session.application), OperatorOrder(session.operator, reason)
+    controls, order = wire_controls(session.application), session.order(reason)
     for name in names:
         if everything and not force and order.person not in controls.read(name).pauses:
             continue
         controls.resume(name, order, force=force)
     left = [one.cluster for one in _show(session, names, listed=everything) if one.paused]
-    if left and session.prints_table:
-        notice(f"still paused by others: {', '.join(left)}; `faultbridge resume --force` ends their pauses too")
+    if left:
+        session.remark(f"still paused by others: {', '.join(left)}; `faultbridge resume --force` ends their pauses too")
 
 
 @command("breaker", "--cluster train-a", "--cluster train-a --close")

@@ -11,27 +11,16 @@ from faultbridge.cli.commands.fleet.repair_controls import BREAKERS, Breaker, br
 from faultbridge.cli.commands.options import AnyClusterOption
 from faultbridge.cli.declare import Option, command
 from faultbridge.cli.errors import requires_extra
-from faultbridge.cli.render.columns import (
-    CASES,
-    CLUSTERS,
-    INCIDENTS,
-    NODES,
-    by_cluster,
-    case_document,
-    cluster_document,
-    incident_document,
-    node_document,
-)
+from faultbridge.cli.render import columns as render
 from faultbridge.cli.render.output import Columns, print_line, show
-from faultbridge.cli.stack.command import StackSession
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import Session, StackSession
 from faultbridge.repair.registry.documents import Case, Cluster, Incident, Node
 
 SECTIONS: tuple[tuple[str, str, Columns], ...] = (
-    ("Clusters", "clusters", CLUSTERS),
-    ("Nodes not healthy", "nodes", NODES),
-    ("Cases", "cases", CASES),
-    ("Incidents", "incidents", INCIDENTS),
+    ("Clusters", "clusters", render.CLUSTERS),
+    ("Nodes not healthy", "nodes", render.NODES),
+    ("Cases", "cases", render.CASES),
+    ("Incidents", "incidents", render.INCIDENTS),
     ("Breakers", "breakers", BREAKERS),
 )
 
@@ -51,10 +40,10 @@ def read_look(session: Session, names: list[str]) -> Look:
     views, now = session.directory, session.now()
     clusters = [views.cluster(name) for name in names]
     return Look(
-        [cluster_document(one) for one in clusters],
-        [node_document(state, one.config) for one in clusters for state in views.unhealthy(one.config.cluster)],
-        [case_document(one, now) for name in names for one in views.cases(name)],
-        [incident_document(one) for name in names for one in views.incidents(name)],
+        [render.cluster_document(one) for one in clusters],
+        [render.node_document(state, one.config) for one in clusters for state in views.unhealthy(one.config.cluster)],
+        [render.case_document(one, now) for name in names for one in views.cases(name)],
+        [render.incident_document(one) for name in names for one in views.incidents(name)],
         [document for one in clusters for document in breaker_documents(one.control)],
     )
 
@@ -82,13 +71,12 @@ def show_top(
 
 
 def _print_once(session: Session, look: Look, names: list[str]) -> None:
-    if not session.prints_table:
-        session.show_one(look, {})
+    if session.prints_document(look):
         return
     blank = ""
     for title, name, columns in SECTIONS:
         listed = getattr(look, name)
         if listed:
             print_line(f"{blank}{title} ({len(listed)})")
-            show(listed, by_cluster(columns, names) if "NODE" in columns else columns, session.output)
+            show(listed, render.by_cluster(columns, names) if "NODE" in columns else columns, session.output)
             blank = "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, ClassVar
 
@@ -16,18 +16,7 @@ from textual.binding import Binding
 from textual.widgets import DataTable, Footer, Input, Static
 
 from faultbridge.cli.app import run
-from faultbridge.cli.render.columns import (
-    CASE,
-    CASES,
-    CLUSTERS,
-    INCIDENTS,
-    NODES,
-    SHOWN_NODE,
-    case_document,
-    cluster_document,
-    incident_document,
-    node_document,
-)
+from faultbridge.cli.render import columns as render
 from faultbridge.cli.render.output import Columns, cell_text
 from faultbridge.cli.render.tables import STYLES
 from faultbridge.cli.render.times import short_time, zone_name
@@ -79,27 +68,33 @@ def read_table(session: Session, place: Place) -> Table:
 
 
 def _fleet_table(session: Session) -> Table:
-    found = [cluster_document(one) for one in session.directory.clusters()]
+    found = [render.cluster_document(one) for one in session.directory.clusters()]
     found.sort(key=lambda one: (SEVERITY.get(one.status or "", 2), one.cluster))
     nodes, healthy = sum(one.expected for one in found), sum(one.counts.get("healthy", 0) for one in found)
-    rows = tuple(Row(_cells(CLUSTERS, one), Place(one.cluster)) for one in found)
-    return Table(tuple(CLUSTERS), rows, f"{healthy} of {nodes} nodes healthy in {len(found)} clusters")
+    rows = tuple(Row(_cells(render.CLUSTERS, one), Place(one.cluster)) for one in found)
+    return Table(tuple(render.CLUSTERS), rows, f"{healthy} of {nodes} nodes healthy in {len(found)} clusters")
 
 
 def _cluster_table(session: Session, cluster: str) -> Table:
     views, now = session.directory, session.now()
     view = views.cluster(cluster)
-    shown = cluster_document(view)
-    cases = {one.key.node: case_document(one, now) for one in views.cases(cluster)}
-    columns = {**NODES, "CASE": lambda one: cases[one.node].status if one.node in cases else None}
-    rows = [Row(_cells(columns, one), Place(cluster, one.node)) for one in _not_healthy(session, cluster)]
+    shown = render.cluster_document(view)
+    cases = {one.key.node: render.case_document(one, now) for one in views.cases(cluster)}
+    columns = {**render.NODES, "CASE": lambda one: cases[one.node].status if one.node in cases else None}
+    rows = [
+        Row(_cells(columns, one), Place(cluster, one.node))
+        for one in map(render.node_document, views.unhealthy(cluster))
+    ]
     listed = {row.cells[0] for row in rows}
     others = [
-        _line("case", CASES, one, len(columns), Place(cluster, one.node, one.case_id))
+        _line("case", render.CASES, one, len(columns), Place(cluster, one.node, one.case_id))
         for one in cases.values()
         if one.node not in listed
     ]
-    incidents = [_line("incident", INCIDENTS, incident_document(one), len(columns)) for one in views.incidents(cluster)]
+    incidents = [
+        _line("incident", render.INCIDENTS, render.incident_document(one), len(columns))
+        for one in views.incidents(cluster)
+    ]
     rows = [*incidents, *rows, *others]
     paused = ", repairs paused" if shown.paused else ""
     summary = f"{shown.status}, {shown.counts.get('healthy', 0)} of {shown.expected} nodes healthy{paused}"
@@ -112,22 +107,18 @@ def _line(title: str, columns: Columns, document: Any, width: int, opens: Place 
     return Row((f"{title}: {' '.join(texts)}", *[""] * (width - 1)), opens)
 
 
-def _not_healthy(session: Session, cluster: str) -> Iterator[Any]:
-    return (node_document(one) for one in session.directory.unhealthy(cluster))
-
-
 def _node_table(session: Session, cluster: str, node: str) -> Table:
     state, view = session.directory.node(NodeKey(cluster, node)), session.directory.cluster(cluster)
     shown = shown_node_document(state, view, session.now())
     case = Place(cluster, node, shown.case.case_id) if shown.case else None
-    return _fields(SHOWN_NODE, shown, {"Case": case}, shown.answer.what)
+    return _fields(render.SHOWN_NODE, shown, {"Case": case}, shown.answer.what)
 
 
 def _case_table(session: Session, place: Place) -> Table:
     view, directory = session.directory.case(str(place.case)), session.directory
     cluster, state = directory.cluster(view.key.cluster), directory.node(view.key)
     found = shown_case_document(view, state, cluster, session.now())
-    columns = {title: cell for title, cell in CASE.items() if title != "Capacity"}
+    columns = {title: cell for title, cell in render.CASE.items() if title != "Capacity"}
     return _fields(columns, found, {}, f"{found.status}: {found.reason}")
 
 
@@ -177,7 +168,7 @@ class TopScreen(App[None]):
         self.session, self.interval = session, interval
         self.places = [Place(), Place(cluster)] if cluster else [Place()]
         self.pattern, self.table, self.problem = "", Table((), (), "reading"), ""
-        self.finish: Callable[[str], None] | None = None
+        self.finish: Callable[[str], object] | None = None
 
     def compose(self) -> ComposeResult:
         """Create the summary, the table, the line for input, and the keys."""
@@ -267,7 +258,7 @@ class TopScreen(App[None]):
         if line is None:
             self.notify(f"choose a {'case' if key == 'acknowledge' else 'cluster'} first", severity="warning")
         else:
-            self._ask("Enter runs, Escape cancels", line, self._order)
+            self._ask("Enter runs, Escape cancels", line, self._run_order)
 
     def _chosen(self) -> Place:
         """Return the place of the chosen row; for the case of a node, its live case."""
@@ -279,7 +270,7 @@ class TopScreen(App[None]):
             return Place(place.cluster, place.node, live.id if live else None)
         return place
 
-    def _ask(self, title: str, text: str, finish: Callable[[str], None]) -> None:
+    def _ask(self, title: str, text: str, finish: Callable[[str], object]) -> None:
         line = self.query_one(Input)
         line.placeholder, line.border_title, line.value, line.display = title, title, text, True
         self.finish = finish
@@ -300,9 +291,6 @@ class TopScreen(App[None]):
     def _filter(self, text: str) -> None:
         self.pattern = text
         self.show(self.place, self.table)
-
-    def _order(self, line: str) -> None:
-        self._run_order(line)
 
     @work(thread=True)
     def _run_order(self, line: str) -> None:

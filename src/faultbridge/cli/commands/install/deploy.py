@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Struct, field
 
 from faultbridge.cli.commands.options import YesOption, confirm
-from faultbridge.cli.declare import BadParameter, Option, command
+from faultbridge.cli.declare import BadParameter, Option, Text, Texts, command
 from faultbridge.cli.render.output import Columns, fields, notice
-from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.locate import chosen_embedded_stack
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import Session, StackSession
 from faultbridge.install import cloudformation
 from faultbridge.install.cloudformation import Deployer, FoundStack
 from faultbridge.install.packaging import BUCKET_PARAMETER, Packaged, read_packaged, require_running_code
@@ -33,12 +32,11 @@ RETAINED: Mapping[str, str] = {
 }
 """What each resource contains that stays after the removal. A test compares the names with the template."""
 
-DEPLOYED: Columns = fields("Stack", "Account", "Region", "Result", "API=api", "Next")
-PLAN: Columns = {
-    **fields("Account", "Region", "Stack", "Action", "Bucket", "Upload", "Resources"),
-    "Parameters": lambda one: "\n".join(f"{name}={value}" for name, value in one.parameters.items()),
+DEPLOYED: Columns = fields("Stack, Account, Region, Result, API=api, Next")
+PLAN: Columns = fields("Account, Region, Stack, Action, Bucket, Upload, Resources, Parameters") | {
+    "Parameters": lambda one: "\n".join(f"{name}={value}" for name, value in one.parameters.items())
 }
-STAYS: Columns = fields("RESOURCE", "NAME", "WHY", "TO DELETE IT=command")
+STAYS: Columns = fields("RESOURCE, NAME, WHY, TO DELETE IT=command")
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -72,12 +70,8 @@ class Staying(Struct, frozen=True):
 )
 def deploy(
     session: StackSession,
-    given: Annotated[
-        list[str] | None, Option("--set NAME=VALUE", "Set a parameter; others keep their value. Repeatable.")
-    ] = None,
-    bucket: Annotated[
-        str | None, Option("NAME", "Bucket for the archives. Default: one per account and region.")
-    ] = None,
+    given: Annotated[Texts, Option("--set NAME=VALUE", "Set a parameter; others keep their value. Repeatable.")] = None,
+    bucket: Annotated[Text, Option("NAME", "Bucket for the archives. Default: one per account and region.")] = None,
     only_plan: Annotated[bool, Option("--plan", "Print the plan and change nothing.")] = False,
     yes: YesOption = False,
 ) -> None:
@@ -228,14 +222,9 @@ def _require_no_repair(session: Session) -> None:
 
 def _staying(clients: Clients, stack: str) -> list[Staying]:
     pages = clients.cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack)
-    found = (one for page in pages for one in page["StackResourceSummaries"])
-    return [
-        Staying(
-            one["LogicalResourceId"], name, RETAINED[one["LogicalResourceId"]], _deletion(one["ResourceType"], name)
-        )
-        for one in found
-        if one["LogicalResourceId"] in RETAINED and (name := one.get("PhysicalResourceId", ""))
-    ]
+    found = [one for page in pages for one in page["StackResourceSummaries"] if one["LogicalResourceId"] in RETAINED]
+    named = ((one["LogicalResourceId"], one["ResourceType"], one.get("PhysicalResourceId", "")) for one in found)
+    return [Staying(logical, name, RETAINED[logical], _deletion(kind, name)) for logical, kind, name in named if name]
 
 
 def _deletion(kind: str, name: str) -> str:

@@ -9,14 +9,12 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from faultbridge.adapters.aws.errors import AWS_ERRORS
+from faultbridge.cli.commands.install.connect import installation
 from faultbridge.cli.commands.options import AnyClusterOption
-from faultbridge.cli.commands.policy.documents import packaged_document, policy_store
-from faultbridge.cli.commands.policy.policy import History, reports
-from faultbridge.cli.declare import Exit, Option, command
-from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, fields, notice
-from faultbridge.cli.stack.command import StackSession
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.commands.policy.policy import History, packaged_document, policy_store, reports
+from faultbridge.cli.declare import EXIT_NOT_WELL, Exit, Option, command
+from faultbridge.cli.render.output import Columns, fields
+from faultbridge.cli.stack.session import Session, StackSession
 from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.install import connect
 from faultbridge.install.connect import Installation
@@ -35,13 +33,11 @@ LATE = timedelta(minutes=10)
 PERIOD = "7d"
 _SHOWN = 3
 
-FINDINGS: Columns = fields("CHECK", "OF", "FINDING", "COMMAND")
-READY: Columns = {
-    **fields("CLUSTER", "MODE", "CASES"),
+FINDINGS: Columns = fields("CHECK, OF, FINDING, COMMAND")
+READY: Columns = fields("CLUSTER, MODE, CASES, WOULD HAVE DONE, ESCALATED, TO ACT=command") | {
     "WOULD HAVE DONE": lambda one: (
         ", ".join(f"{count} {name}" for name, count in one["actions"].items() if count) or "nothing"
-    ),
-    **fields("ESCALATED", "TO ACT=command"),
+    )
 }
 
 
@@ -75,8 +71,7 @@ def doctor(
     session.show(found, FINDINGS)
     if found:
         raise Exit(EXIT_NOT_WELL)
-    if session.prints_table:
-        notice("nothing is missing; `faultbridge doctor --ready` shows what would have been repaired")
+    session.remark("nothing is missing; `faultbridge doctor --ready` shows what would have been repaired")
 
 
 def _findings(session: Session, names: list[str]) -> Iterator[Finding]:
@@ -98,12 +93,6 @@ def _findings(session: Session, names: list[str]) -> Iterator[Finding]:
         }
         for check, look in checks.items():
             yield from _checked(check, name, look)
-
-
-def installation(session: Session) -> Installation:
-    """Return what the checks need to know about the stack."""
-    session.settings  # noqa: B018 - finds the stack, which sets the AWS endpoint
-    return Installation.read(session.clients, session.target.stack)
 
 
 def _checked(check: str, of: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -220,16 +209,10 @@ def _owner(config: ClusterConfig) -> RepairOwner:
 def _would_have_done(session: Session, name: str) -> Iterator[dict[str, Any]]:
     config = session.directory.cluster(name).config
     policy = policy_store(session).current() or packaged_document()
-    for one in reports(session, History(name, PERIOD, None, None), policy, None):
-        totals = one["replayed"]
-        yield {
-            "cluster": name,
-            "mode": str(config.mode),
-            "cases": totals["cases"],
-            "actions": totals["actions"],
-            "escalated": totals["escalated"],
-            "command": f"faultbridge cluster set {name} --mode act --repair-owner {_owner(config)}",
-        }
+    command = f"faultbridge cluster set {name} --mode act --repair-owner {_owner(config)}"
+    for one in reports(session, History(name, PERIOD), policy, None):
+        counted = {title: one["replayed"][title] for title in ("cases", "actions", "escalated")}
+        yield {"cluster": name, "mode": str(config.mode), **counted, "command": command}
 
 
 def _some(names: list[str]) -> str:

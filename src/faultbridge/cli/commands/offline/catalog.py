@@ -5,68 +5,54 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import Format
-from faultbridge.cli.declare import Argument, BadParameter, Exit, command
-from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, BadParameter, Exit, Text, command
 from faultbridge.cli.render.output import Columns, OutputFormat, fields, notice, show, show_one
 from faultbridge.decode.data import code_document, load_catalog, row_document
 from faultbridge.decode.dcgm.texts import code_of_number
-from faultbridge.model.catalog import Catalog, Mode, Row
+from faultbridge.model.catalog import Catalog, Mode
 from faultbridge.model.names import did_you_mean
 
 FAMILIES = ("xid", "sxid", "dcgm", "smi", "agent", "net", "host", "cloud", "train")
 MODE = "mode"
-LIST_COLUMNS: Columns = {
-    **fields("CODE", "FAILURE MODE", "SEVERITY", "ACTION", "MEANING=name"),
-    "CONFLICT": lambda one: "sources differ" if one["conflict"] else " ",
+LIST_COLUMNS: Columns = fields("CODE, FAILURE MODE, SEVERITY, ACTION, MEANING=name, CONFLICT") | {
+    "CONFLICT": lambda one: "sources differ" if one["conflict"] else " "
 }
-ONE_COLUMNS: Columns = {
-    **fields("Code", "Meaning=name", "Failure mode", "Work"),
+ONE_COLUMNS: Columns = fields(
+    "Code, Meaning=name, Failure mode, Work, Faultbridge, Reason, Recommendations, Sources differ=conflict:yes, "
+    "Includes=stands_for:list, Kind, Scope, Cleared by=ends_on:list, By detail, Catalog"
+) | {
     "Faultbridge": lambda one: f"{one['severity']}, {one['action']}",
-    "Reason": lambda one: one["reason"],
     "Recommendations": lambda one: "\n".join(f"{each['source']}: {each['says']}" for each in one["recommendations"]),
-    "Sources differ": lambda one: "yes" if one["conflict"] else "no",
-    "Includes": lambda one: ", ".join(one["stands_for"]),
     "Kind": lambda one: "event" if one["kind"] == "edge" else "state",
-    "Scope": lambda one: one["scope"],
-    "Cleared by": lambda one: ", ".join(one["ends_on"]),
     "By detail": lambda one: "\n".join(f"{row['code']}: {row['severity']}, {row['action']}" for row in one["details"]),
-    "Catalog": lambda one: one["catalog"],
 }
-MODES_COLUMNS: Columns = fields("FAILURE MODE", "WORK", "SEVERITY", "ACTION", "MEANING")
-MODE_COLUMNS: Columns = {
-    **fields("Failure mode", "Meaning", "Reason", "Scope"),
-    "Component": lambda one: ", ".join(one["components"]),
-    "Running work": lambda one: one["work"],
+MODES_COLUMNS: Columns = fields("FAILURE MODE, WORK, SEVERITY, ACTION, MEANING")
+MODE_COLUMNS: Columns = fields(
+    "Failure mode, Meaning, Reason, Scope, Component=components:list, Running work=work, Faultbridge, "
+    "Cleared by=ends_on:list, Family, Shared failure=domain_role, Explains:list, Can lead to=precursor_of:list, "
+    "After a checkpoint, Waits at most, At risk after, Lost after, Source, Codes:list, Own judgment, Catalog"
+) | {
     "Faultbridge": lambda one: f"{one['severity']}, {one['action']}",
-    "Cleared by": lambda one: ", ".join(one["ends_on"]),
-    "Family": lambda one: one["family"] or "",
-    "Shared failure": lambda one: one["domain_role"] or "",
-    "Explains": lambda one: ", ".join(one["explains"]),
-    "Can lead to": lambda one: ", ".join(one["precursor_of"]),
-    "After a checkpoint": lambda one: one["after_checkpoint"] or "",
     "Waits at most": lambda one: _seconds(one["max_wait"]),
     "At risk after": lambda one: _seconds(one["max_age"]),
     "Lost after": lambda one: _seconds(one["lost_after"]),
-    "Source": lambda one: one["source"],
-    "Codes": lambda one: ", ".join(one["codes"]),
     "Own judgment": lambda one: "\n".join(
         f"{row['code']}: {row['severity']}, {row['action']}, work {row['work']}: {row['reason']}" for row in one["own"]
     ),
-    "Catalog": lambda one: one["catalog"],
 }
 
 
 @command("catalog", "xid 79", "mode gpu.lost", "dcgm 45", "", "sxid --json")
 def explain_code(
     family: Annotated[
-        str | None,
+        Text,
         Argument(
             "FAMILY|CODE|mode",
             f"A family ({', '.join(FAMILIES)}), a full code (xid.79), or `mode` for the failure modes.",
         ),
     ] = None,
     value: Annotated[
-        str | None,
+        Text,
         Argument("VALUE", "A number or name in the family: 79, 20034, 45, gpu_lost. Or the name of a mode: gpu.lost."),
     ] = None,
     *,
@@ -84,7 +70,8 @@ def explain_code(
         _explain_mode(value, known, output)
         return
     if family is None or (value is None and family in FAMILIES):
-        rows = (row for row in known.rows.values() if _listed(row, family))
+        named = (row for row in known.rows.values() if family is None or row.code.startswith(f"{family}."))
+        rows = (row for row in named if ":" not in row.code)
         show((row_document(row, known) for row in rows), LIST_COLUMNS, output)
         return
     document = code_document(_code(family, value))
@@ -138,7 +125,3 @@ def _code(family: str, value: str | None) -> str:
     if number and not (value.isascii() and value.isdigit()):
         raise BadParameter(f"not an {family} number: {value!r}; give a decimal number such as 79")
     return f"{family}.{int(value)}" if number else f"{family}.{value}"
-
-
-def _listed(row: Row, family: str | None) -> bool:
-    return ":" not in row.code and (family is None or row.code.startswith(f"{family}."))

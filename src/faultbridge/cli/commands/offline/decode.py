@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
-from faultbridge.cli.commands.options import (
-    CLUSTER_VARIABLE,
-    STDIN,
-    Format,
-    known_source,
-    read_mappings,
-    standard_input,
-)
-from faultbridge.cli.declare import Argument, BadParameter, Group, Option, command
+from faultbridge.cli.commands import options
+from faultbridge.cli.declare import Argument, BadParameter, Group, Option, Text, Texts, command
 from faultbridge.cli.errors import failure_of
 from faultbridge.cli.render.output import Columns, Document, fields, notice, show
-from faultbridge.cli.render.times import PAST_HELP, parse_received_at, short_time
+from faultbridge.cli.render.times import PAST_HELP, json_time, parse_received_at, short_time
 from faultbridge.decide.normalize.compare import differences
 from faultbridge.decide.normalize.timestamp import assign_times
 from faultbridge.decode import registry
@@ -35,7 +28,6 @@ from faultbridge.model.catalog import Catalog
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Clear, Component, CounterSample, Fault, Observation, Snapshot
 from faultbridge.model.names import cluster_name, node_name
-from faultbridge.model.times import to_text
 
 # A decoder returns these as attributes. The document has them as fields of their own.
 _INCARNATION = ("record_id", "instance_id", "boot_id")
@@ -74,7 +66,7 @@ def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
         "severity": fault.severity if fault else None,
         "action": fault.action if fault else None,
         "component": found.component.document(),
-        "observed_at": _time(found.observed_at),
+        "observed_at": json_time(found.observed_at),
         "node": found.node or caller.node,
         "cluster": caller.cluster,
         "message": found.message,
@@ -87,12 +79,7 @@ def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
 
 
 def _snapshot_document(snapshot: Snapshot, caller: Caller) -> dict[str, Any]:
-    return {
-        "kind": "snapshot",
-        "source": snapshot.source,
-        "observed_at": _time(snapshot.observed_at),
-        "node": snapshot.node or caller.node,
-        "cluster": caller.cluster,
+    return _common("snapshot", snapshot, caller) | {
         "covers": {code: [one.document() for one in components] for code, components in snapshot.covers.items()},
         "present": [fault.code for fault in snapshot.present],
         "devices": [device.document() for device in snapshot.devices],
@@ -100,25 +87,19 @@ def _snapshot_document(snapshot: Snapshot, caller: Caller) -> dict[str, Any]:
 
 
 def _sample_document(sample: CounterSample, caller: Caller) -> dict[str, Any]:
-    return {
-        "kind": "counter_sample",
-        "source": sample.source,
-        "component": sample.component.document(),
-        "observed_at": _time(sample.observed_at),
-        "node": sample.node or caller.node,
-        "cluster": caller.cluster,
-        "values": dict(sample.values),
-    }
+    own = {"component": sample.component.document(), "values": dict(sample.values)}
+    return _common("counter_sample", sample, caller) | own
+
+
+def _common(kind: str, one: Snapshot | CounterSample, caller: Caller) -> dict[str, Any]:
+    at, node = json_time(one.observed_at), one.node or caller.node
+    return {"kind": kind, "source": one.source, "observed_at": at, "node": node, "cluster": caller.cluster}
 
 
 def summary_document(source: str, decoded: Decoded) -> Document:
     """Return the number of observations (`parsed`) and of parts not understood (`unparsed`)."""
     counts = {"parsed": len(decoded.observations), "unparsed": decoded.unparsed}
     return {"kind": "summary", "source": source, "observed_at": None, "node": None, **counts, "notes": decoded.notes}
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else to_text(at)
 
 
 def component_name(component: Document) -> str:
@@ -182,7 +163,7 @@ class Inputs:
                         self.unknown_codes[document["code"]] = None
                     yield document
             except Rejected as error:
-                self._fail(Rejected(error.reason, f"{_title(file)}: {error.detail or error.reason}"))
+                self._fail(Rejected(error.reason, f"{options.input_title(file)}: {error.detail or error.reason}"))
             except OSError as error:
                 if error.filename is None:  # not about a file, but for example about a closed pipe
                     raise
@@ -194,7 +175,7 @@ class Inputs:
         self.failure = failure
 
     def _decode_file(self, file: str) -> Iterator[Document]:
-        with _open(file) as stream:
+        with nullcontext(options.standard_input()) if file == options.STDIN else Path(file).open("rb") as stream:
             chunks = unpacked_pieces(iter(lambda: stream.read(CHUNK_BYTES), b""))
             first = next(chunks, b"")
             source = self.source
@@ -205,19 +186,20 @@ class Inputs:
             parts = parts_of(first) if is_capture and len(first) <= registry.MAX_BYTES else ()
             if parts:
                 source = ", ".join(dict.fromkeys(part.source for part in parts if part.source))
-                notice(f"recognized {_title(file)} as the outputs of several commands: {source}")
+                notice(f"recognized {options.input_title(file)} as the outputs of several commands: {source}")
                 found = self._read_parts(parts)
             else:
                 if source == AUTO:
                     first, source = _recognized(first, chunks, is_whole=is_envelope)
-                    notice(f"recognized {_title(file)} as {source}")
+                    notice(f"recognized {options.input_title(file)} as {source}")
                 size = max(len(first), 1) if is_envelope else CHUNK_BYTES
                 begin = (first[at : at + size] for at in range(0, len(first), size))
                 found = registry.read_pieces(source, self._counted(source, chain(begin, chunks)), self.hints)
                 self.unparsed_lines += found.unparsed if source in sources_with("lines") else 0
         self.unparsed += found.unparsed
-        for note in (*found.notes, *_unparsed_note(found)):
-            notice(f"{_title(file)}: {note}")
+        check = f"{found.unparsed} lines or documents were not understood; check them, they can hold faults"
+        for note in (*found.notes, *([check] if found.unparsed else ())):
+            notice(f"{options.input_title(file)}: {note}")
         observations = assign_times(found.observations, received_at=self.hints.received_at or datetime.now(UTC))
         caller = Caller(load_catalog(), self.hints.cluster, self.hints.node)
         decoded = documents(self._compared(observations), caller, everything=self.everything)
@@ -282,33 +264,19 @@ def _recognized(first: bytes, chunks: Iterator[bytes], *, is_whole: bool) -> tup
     return first, registry.recognize(first[: registry.MAX_BYTES])
 
 
-def _unparsed_note(found: Decoded) -> Iterator[str]:
-    if found.unparsed:
-        yield f"{found.unparsed} lines or documents were not understood; check them, they can hold faults"
-
-
-def _open(file: str) -> AbstractContextManager[BinaryIO]:
-    return nullcontext(standard_input()) if file == STDIN else Path(file).open("rb")
-
-
-def _title(file: str) -> str:
-    return "standard input" if file == STDIN else file
-
-
-DECODED: Columns = {
+DECODED: Columns = fields("TIME (UTC), WHAT, SEVERITY, ACTION, MESSAGE, NODE, FAILURE MODE") | {
     "TIME (UTC)": lambda one: short_time(one["observed_at"])[5:],
     "WHAT": what_text,
     "SEVERITY": lambda one: one.get("severity"),
     "ACTION": lambda one: one.get("action"),
     "MESSAGE": lambda one: one.get("message") or _summary(one),
-    "NODE": lambda one: one["node"],
     "FAILURE MODE": lambda one: one.get("failure_mode"),  # last, so that a narrow terminal hides it first
 }
-SOURCES: Columns = fields("SOURCE", "FORMAT", "EXAMPLE")
+SOURCES: Columns = fields("SOURCE, FORMAT, EXAMPLE")
 
 
 @command("sources", "", "--jsonl")
-def list_sources(*, output: Format) -> None:
+def list_sources(*, output: options.Format) -> None:
     """List the source names for `decode --source` and `send --source`, with an example of each format."""
     decoders = (registry.get(name) for name in registry.names())
     listed = ({"source": one.name, "format": one.summary, "example": one.example} for one in decoders)
@@ -316,16 +284,14 @@ def list_sources(*, output: Format) -> None:
 
 
 def _hints(
-    cluster: Annotated[str | None, Option("CLUSTER", "Cluster of the input.", envvar=CLUSTER_VARIABLE)] = None,
-    node: Annotated[str | None, Option("NODE", "Node, where the input names none.")] = None,
-    received_at: Annotated[
-        str | None, Option("TIME", f"Time for input without times; default: now. {PAST_HELP}")
-    ] = None,
+    cluster: Annotated[Text, Option("CLUSTER", "Cluster of the input.", envvar=options.CLUSTER_VARIABLE)] = None,
+    node: Annotated[Text, Option("NODE", "Node, where the input names none.")] = None,
+    received_at: Annotated[Text, Option("TIME", f"Time for input without times; default: now. {PAST_HELP}")] = None,
     mappings: Annotated[
         Path | None, Option("FILE", "Your own fault mappings and thresholds (JSON), used before the packaged ones.")
     ] = None,
     instance_type: Annotated[
-        str | None, Option("TYPE", "EC2 instance type of the node, to check its GPUs and EFA rates (p5.48xlarge).")
+        Text, Option("TYPE", "EC2 instance type of the node, to check its GPUs and EFA rates (p5.48xlarge).")
     ] = None,
 ) -> Hints:
     return Hints(
@@ -333,7 +299,7 @@ def _hints(
         _checked_name(node_name, node, "--node"),
         _checked_name(cluster_name, cluster, "--cluster"),
         instance_type=instance_type,
-        mappings=read_mappings(mappings),
+        mappings=options.read_mappings(mappings),
     )
 
 
@@ -344,14 +310,14 @@ def _hints(
     "--source kernel-log --node n-7 dmesg.txt",
 )
 def decode(
-    files: Annotated[list[str] | None, Argument("FILE", "Files to decode. Default: standard input.")] = None,
+    files: Annotated[Texts, Argument("FILE", "Files to decode. Default: standard input.")] = None,
     source: Annotated[str, Option("NAME", "Source name from `faultbridge sources`; auto recognizes it.")] = AUTO,
     everything: Annotated[
         bool, Option("--all", "Also print health snapshots, counter samples, and a summary of what was not understood.")
     ] = False,
     *,
     hints: Annotated[Hints, Group(_hints)],
-    output: Format,
+    output: options.Format,
 ) -> None:
     """Decode raw text to faults and clears. A clear reports the end of a fault.
 
@@ -359,9 +325,9 @@ def decode(
     of each output is recognized separately. Exit code 65: the input is not in the format of the source.
     """
     if source != AUTO:
-        known_source(source)
+        options.known_source(source)
     inputs = Inputs(source, hints, everything=everything)
-    show(inputs.decode(files or [STDIN]), DECODED, output, empty="")
+    show(inputs.decode(files or [options.STDIN]), DECODED, output, empty="")
     if inputs.failure is not None:
         raise inputs.failure
     if not output.for_people:

@@ -12,22 +12,12 @@ from typing import Annotated
 
 from faultbridge.cli.commands.offline.mechanism import MechanismsOption, book_with
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, default_cluster, read_mappings
-from faultbridge.cli.declare import Argument, BadParameter, Group, Option, command
+from faultbridge.cli.declare import Argument, BadParameter, Group, Option, Text, Texts, command
 from faultbridge.cli.render.output import Document, notice, print_line
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_received_at, parse_time
-from faultbridge.cli.stack.command import StackSession
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import Session, StackSession
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.explain.signals.read_files import (
-    AFTER_END,
-    FAULT_TYPES,
-    Evidence,
-    InputFile,
-    RecordedWindow,
-    end_signals,
-    read_files,
-    recorded_evidence,
-)
+from faultbridge.explain.signals import read_files as reading
 from faultbridge.explain.signals.signal import LogSpan, ReadContext, Role, Signal
 from faultbridge.explain.verdict.document import RankMap, verdict_document, without_repaired
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
@@ -42,6 +32,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.rulebook import rules_of
 from faultbridge.record.timeline import TimelineQuery
 from faultbridge.repair.jobs.changes import hit_since
+from faultbridge.repair.jobs.verdicts import record_verdict
 from faultbridge.repair.registry.gpus import gpus_of
 from faultbridge.serve.wiring.services import wire_heartbeat_log, wire_jobs
 
@@ -50,7 +41,7 @@ from faultbridge.serve.wiring.services import wire_heartbeat_log, wire_jobs
 class Recorded:
     """What a stack recorded about a failure: a time window, and the failed job if it is known."""
 
-    window: RecordedWindow
+    window: reading.RecordedWindow
     job: Document | None = None
     ranks: Mapping[int, str] = field(default_factory=dict)
     reason: str = ""
@@ -67,7 +58,7 @@ def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
     if job is not None and job.outcome != SUCCEEDED:
         return of_job(session, job, span, opened_at)
     since = _since(session, [key], opened_at - (span or _longest()), opened_at)
-    return Recorded(RecordedWindow(f"case {case_id}", key.cluster, frozenset({key.node}), since, opened_at))
+    return Recorded(reading.RecordedWindow(f"case {case_id}", key.cluster, frozenset({key.node}), since, opened_at))
 
 
 def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datetime | None = None) -> Recorded:
@@ -83,16 +74,10 @@ def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datet
     since = max(job.started_at, ended_at - (span or _longest()))
     keys = [NodeKey(cluster, node) for node in job.nodes]
     since = min([_since(session, keys, since, ended_at), *map(hit_since, job.hits)])
-    facts = {
-        "name": job.name,
-        "state": job.state_at(session.now()),
-        "outcome": job.outcome,
-        "ended_at": json_time(job.ended_at),
-    }
-    window = RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at)
-    return Recorded(
-        window, {"job_id": job.id, **facts}, node_of_rank(job.ranks), _reason(session, job), frozenset(job.affected)
-    )
+    state = {"state": job.state_at(session.now()), "outcome": job.outcome, "ended_at": json_time(job.ended_at)}
+    facts = {"job_id": job.id, "name": job.name, **state}
+    window = reading.RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at)
+    return Recorded(window, facts, node_of_rank(job.ranks), _reason(session, job), frozenset(job.affected))
 
 
 def _longest() -> timedelta:
@@ -131,13 +116,22 @@ RECORDED_AFTER = timedelta(hours=1)
 class RecordedRequest:
     """The options of `explain` that select a recorded failure: a `job`, a `case`, or `nodes` at a time."""
 
-    job: str | None
-    cluster: str | None
-    at: str | None
-    nodes: tuple[str, ...]
-    window: str | None
-    case: str | None
-    record: bool
+    job: Annotated[Text, Option("JOB", "A recorded job; with --cluster.")] = None
+    cluster: Annotated[Text, Option("CLUSTER", f"Cluster of --job or --at. Default with them: {CLUSTER_VARIABLE}.")] = (
+        None
+    )
+    at: Annotated[Text, Option("TIME", f"When nodes failed, without a job. {PAST_HELP}")] = None
+    node: Annotated[Texts, Option("NODE", "Only this node, with --at. Repeatable.")] = None
+    window: Annotated[
+        Text, Option("AGE", "How long before the end recorded faults count. Default: 6h, or 30m with --at.")
+    ] = None
+    case: Annotated[Text, Option("ID", "The job that this case affected, or else its node.")] = None
+    record: Annotated[bool, Option(help="Record the verdict on --job, as the event `Job Explained`.")] = False
+
+    def with_default(self) -> RecordedRequest:
+        """Return the request with the default cluster, where a job or a time needs one."""
+        needs_cluster = self.cluster is None and self._is_timed and self.case is None
+        return replace(self, cluster=default_cluster()) if needs_cluster else self
 
     def find(self, session: Session) -> Recorded | None:
         """Return what to read from the stack, None if only files are given; conflicts are usage errors."""
@@ -155,12 +149,12 @@ class RecordedRequest:
         at = parse_time(self.at, now, "--at") or now
         named = frozenset(self._nodes(session, self.cluster))
         label = f"{self.cluster} at {json_time(at)}"
-        return Recorded(RecordedWindow(label, self.cluster, named, at - (span or WINDOW_OF_TIME), at))
+        return Recorded(reading.RecordedWindow(label, self.cluster, named, at - (span or WINDOW_OF_TIME), at))
 
     def _nodes(self, session: Session, cluster: str) -> Iterator[str]:
-        if not self.nodes:
+        if not self.node:
             yield from (one.key.node for one in session.directory.nodes(cluster))
-        for node in self.nodes:
+        for node in self.node or ():
             yield session.directory.node(NodeKey(cluster, node)).key.node
 
     def _span(self, now: datetime) -> timedelta | None:
@@ -181,40 +175,25 @@ class RecordedRequest:
             raise Rejected("job_runs", f"job {job.id} runs: --record needs a job that has ended")
         return job
 
+    @property
+    def _is_timed(self) -> bool:
+        return self.job is not None or self.at is not None
+
     def _check(self) -> None:
-        is_timed, has_place = self.job is not None or self.at is not None, self.cluster is not None or bool(self.nodes)
+        is_timed, has_place = self._is_timed, self.cluster is not None or bool(self.node)
         if self.record and self.job is None:
             raise BadParameter("--record needs --job and --cluster")
         if self.case is not None and (is_timed or has_place):
             raise BadParameter("conflicting options: --case with --job, --at, --cluster or --node; give --case alone")
         if self.case is None and has_place and not is_timed:
             raise BadParameter("--cluster and --node need --job or --at")
-        both = self.job is not None and (self.at is not None or self.nodes)
+        both = self.job is not None and (self.at is not None or self.node)
         if both or (is_timed and self.cluster is None):
             raise BadParameter("give --job with --cluster, or --at with --cluster and any --node")
 
 
-def recorded_request(
-    job: Annotated[str | None, Option("JOB", "A recorded job; with --cluster.")] = None,
-    cluster: Annotated[
-        str | None, Option("CLUSTER", f"Cluster of --job or --at. Default with them: {CLUSTER_VARIABLE}.")
-    ] = None,
-    at: Annotated[str | None, Option("TIME", f"When nodes failed, without a job. {PAST_HELP}")] = None,
-    node: Annotated[list[str] | None, Option("NODE", "Only this node, with --at. Repeatable.")] = None,
-    window: Annotated[
-        str | None, Option("AGE", "How long before the end recorded faults count. Default: 6h, or 30m with --at.")
-    ] = None,
-    case: Annotated[str | None, Option("ID", "The job that this case affected, or else its node.")] = None,
-    record: Annotated[bool, Option(help="Record the verdict on --job, as the event `Job Explained`.")] = False,
-) -> RecordedRequest:
-    """Return the options of `explain` that select recorded faults of a stack."""
-    if cluster is None and (job is not None or at is not None) and case is None:
-        cluster = default_cluster()
-    return RecordedRequest(job, cluster, at, tuple(node or ()), window, case, record)
-
-
 def explained(
-    session: Session, evidence: Evidence, book: Book, ranks: Mapping[int, str], recorded: Recorded | None
+    session: Session, evidence: reading.Evidence, book: Book, ranks: Mapping[int, str], recorded: Recorded | None
 ) -> Document:
     """Return the verdict on a job as a document, from its files and, if given, from recorded faults."""
     if recorded is None:
@@ -223,7 +202,9 @@ def explained(
     window = recorded.window
     signals, spans = _read(session, window, book.roles)
     if recorded.job is not None and recorded.job["outcome"] is not None:
-        ended = end_signals(window.label, recorded.job["outcome"], recorded.reason, window.ended_at, book.patterns)
+        ended = reading.end_signals(
+            window.label, recorded.job["outcome"], recorded.reason, window.ended_at, book.patterns
+        )
         signals = (*signals, *ended)
     merged = replace(evidence, signals=(*evidence.signals, *signals), spans=(*evidence.spans, *spans))
     # The verdict needs the nodes of the job; the ranks on some of them may be unknown.
@@ -243,19 +224,19 @@ def _same_attempts(session: Session, cluster: str) -> int | None:
 
 
 def _read(
-    session: Session, window: RecordedWindow, roles: Mapping[str, Role]
+    session: Session, window: reading.RecordedWindow, roles: Mapping[str, Role]
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
     """Return recorded faults as signals, and the ranges with records: a node's ends with its last heartbeat."""
-    until = window.ended_at + AFTER_END + RECORDED_AFTER
-    query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)
+    until = window.ended_at + reading.AFTER_END + RECORDED_AFTER
+    query = TimelineQuery(window.cluster, since=window.since, until=until, types=reading.FAULT_TYPES)
     events = (line.event for line in session.timeline.entries(query))
     application = session.application
     last = wire_heartbeat_log(application).read(rules_of(application.rulebook, window.cluster).config).last
     heartbeats = {node: last[node] for node in window.nodes if node in last}
-    return recorded_evidence(window, events, heartbeats, roles)
+    return reading.recorded_evidence(window, events, heartbeats, roles)
 
 
-def _faulty_nodes(session: Session, window: RecordedWindow, signals: Iterable[Signal]) -> tuple[NodeState, ...]:
+def _faulty_nodes(session: Session, window: reading.RecordedWindow, signals: Iterable[Signal]) -> tuple[NodeState, ...]:
     faulty = sorted({one.node for one in signals if one.node})
     return tuple(session.application.append.read_many(NodeKey(window.cluster, node) for node in faulty))
 
@@ -271,18 +252,12 @@ def _repaired(states: Iterable[NodeState], signals: Iterable[Signal]) -> frozens
 
 
 def _repairs(states: Iterable[NodeState]) -> list[Document]:
+    found = ((state.key.node, state.status, state.case) for state in states if state.case is not None)
+    fields = ("repair_action", "resolution", "reason")
     return [
-        {
-            "node": state.key.node,
-            "node_status": state.status,
-            "case_id": state.case.id,
-            "case_status": state.case.status,
-            "repair_action": state.case.repair_action,
-            "resolution": state.case.resolution,
-            "reason": state.case.reason,
-        }
-        for state in states
-        if state.case is not None
+        {"node": node, "node_status": status, "case_id": case.id, "case_status": case.status}
+        | {name: getattr(case, name) for name in fields}
+        for node, status, case in found
     ]
 
 
@@ -323,7 +298,7 @@ def lines_of(document: Document) -> Iterator[str]:
     if first is not None:
         title = "cause" if document["mechanism"] else "likeliest mechanism, with too few points"
         yield ""
-        yield from _wrapped("", "  ", f"{title}: {first['mechanism']}, {first['score']} points")
+        yield from _indented(f"{title}: {first['mechanism']}, {first['score']} points")
         yield from _points("for", first["for"])
         yield from _points("against", first["against"])
     for one in others[:_MAX_OTHERS]:
@@ -356,6 +331,10 @@ def _wrapped(first: str, later: str, text: str) -> Sequence[str]:
     text = visible(" ".join(text.split()))
     lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
     return lines or [first]
+
+
+def _indented(text: str) -> Sequence[str]:
+    return _wrapped("", "  ", text)
 
 
 def _hardware(hardware: Document) -> str:
@@ -398,36 +377,30 @@ def _collectives(collectives: Document | None) -> Iterator[str]:
     yield ""
     if not collectives["findings"]:
         waits = "the dumps do not show which rank the others wait for" if collectives["waiting"] else "no rank waits"
-        yield from _wrapped("", "  ", f"collectives: {waits}")
+        yield from _indented(f"collectives: {waits}")
     for one in collectives["findings"]:
         node = f" on {one['node']}" if one["node"] else ""
         waiting = ",".join(map(str, one["waiting"]))
         call = f"{one['operation']} number {one['sequence']} of group {one['group']} {one['description']}"
-        yield from _wrapped("", "  ", f"rank {one['rank']}{node}: {one['state']} in {call}; waiting: {waiting}")
+        yield from _indented(f"rank {one['rank']}{node}: {one['state']} in {call}; waiting: {waiting}")
     for one in collectives["joined"]:
-        yield from _wrapped(
-            "", "  ", f"all ranks started number {one['sequence']} of group {one['group']}: no rank is named"
-        )
+        yield from _indented(f"all ranks started number {one['sequence']} of group {one['group']}: no rank is named")
     if not collectives["missing_blamed"]:
         count = len(collectives["missing"])
-        yield from _wrapped(
-            "", "  ", f"{count} ranks have no dump, more than half: they are not named; add their dumps"
-        )
+        yield from _indented(f"{count} ranks have no dump, more than half: they are not named; add their dumps")
 
 
 def _notes(document: Document) -> Iterator[str]:
     yield ""
     for one in document["claims"]:
-        yield from _wrapped(
-            "", "  ", f"not evidence, printed by the job: {one['file']}:{one['line']}: {_short(one['text'])}"
-        )
+        yield from _indented(f"not evidence, printed by the job: {one['file']}:{one['line']}: {_short(one['text'])}")
     if document["recovered"]:
         yield f"{len(document['recovered'])} errors did not end the job: it made progress after them"
     for one in document["files"]:
         where = f" of {one['node']}" if one["node"] else ""
-        yield from _wrapped("", "  ", f"read {one['file']}: {one['source']}{where}, {one['lines']} lines")
+        yield from _indented(f"read {one['file']}: {one['source']}{where}, {one['lines']} lines")
     for one in document["skipped"]:
-        yield from _wrapped("", "  ", f"skipped {one}")
+        yield from _indented(f"skipped {one}")
 
 
 def read_rank_map(file: Path) -> dict[str, str]:
@@ -447,7 +420,7 @@ PIECE_BYTES = 1024 * 1024
 def _hints(
     mappings: Annotated[Path | None, Option("FILE", "Your own fault mappings (JSON), for files of nodes.")] = None,
     received_at: Annotated[
-        str | None, Option("TIME", f"When the files were taken, for times without a year. {PAST_HELP}")
+        Text, Option("TIME", f"When the files were taken, for times without a year. {PAST_HELP}")
     ] = None,
 ) -> Hints:
     return Hints(parse_received_at(received_at, datetime.now(UTC)), mappings=read_mappings(mappings))
@@ -467,9 +440,9 @@ def _hints(
 def explain_job(
     session: StackSession,
     hints: Annotated[Hints, Group(_hints)],
-    request: Annotated[RecordedRequest, Group(recorded_request)],
+    request: Annotated[RecordedRequest, Group(RecordedRequest, RecordedRequest.with_default)],
     files: Annotated[
-        list[str] | None, Argument("FILE", "Logs of the job, files of its nodes (NODE=FILE), dumps of its ranks.")
+        Texts, Argument("FILE", "Logs of the job, files of its nodes (NODE=FILE), dumps of its ranks.")
     ] = None,
     job_logs: Annotated[
         list[Path] | None, Option("--job-log FILE", "Log of the job, whatever its lines look like. Repeatable.")
@@ -489,32 +462,29 @@ def explain_job(
     inputs = _inputs(files or [], job_logs or [], is_recorded=recorded is not None)
     ranks = node_of_rank(read_rank_map(nodes)) if nodes else recorded.ranks if recorded else {}
     book = book_with(mechanisms)
-    evidence = read_files(inputs, ReadContext(book.patterns, book.roles, ranks, hints))
+    evidence = reading.read_files(inputs, ReadContext(book.patterns, book.roles, ranks, hints))
     if recorded is None:
         _check_readable(evidence, len(inputs))
     document = explained(session, evidence, book, ranks, recorded)
     if request.record and request.cluster and request.job:
-        from faultbridge.repair.jobs.verdicts import record_verdict
-
         writer, limit = wire_jobs(session.application).writer, _same_attempts(session, request.cluster)
         job = record_verdict(writer, request.cluster, request.job, document, limit)
         if job.verdict is not None and job.verdict.outlook != document["verdict"]:
             notice(f"recorded as {job.verdict.outlook}: the last runs ended for this reason without progress")
-    if not session.prints_table:
-        session.show_one(document, {})
+    if session.prints_document(document):
         return
     for line in lines_of(document):
         print_line(line)
 
 
-def _check_readable(evidence: Evidence, inputs: int) -> None:
+def _check_readable(evidence: reading.Evidence, inputs: int) -> None:
     if len(evidence.skipped) == inputs:
         raise Rejected("binary", f"no file can be read: {', '.join(evidence.skipped)}")
     if not (evidence.signals or evidence.collectives or any(span.lines for span in evidence.spans)):
         raise Rejected("empty", "there is nothing to explain: the files are empty")
 
 
-def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool) -> list[InputFile]:
+def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool) -> list[reading.InputFile]:
     stated = (replace(_input(str(one)), node=None, is_job_log=True) for one in job_logs)
     inputs = [*map(_input, files), *stated]
     if not inputs and not is_recorded:
@@ -522,7 +492,7 @@ def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool
     return inputs
 
 
-def _input(text: str) -> InputFile:
+def _input(text: str) -> reading.InputFile:
     """Return the file of an argument, `FILE` or `NODE=FILE`; an existing file may have `=` in its name."""
     node, separator, name = text.partition("=")
     path = Path(name if separator and not Path(text).exists() else text)
@@ -532,4 +502,4 @@ def _input(text: str) -> InputFile:
         with path.open("rb") as stream:
             yield from iter(lambda: stream.read(PIECE_BYTES), b"")
 
-    return InputFile(str(path), pieces, node if separator and str(path) != text else None)
+    return reading.InputFile(str(path), pieces, node if separator and str(path) != text else None)

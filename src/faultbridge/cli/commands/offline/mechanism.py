@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from faultbridge.cli.commands.options import Format
-from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
-from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, BadParameter, Exit, Option, command
 from faultbridge.cli.render.output import Columns, Document, fields, notice, show, show_one
 from faultbridge.explain.verdict.document import broken_cases
 from faultbridge.explain.verdict.mechanisms import STATED, Book, Mechanism, extended_book, packaged_book
@@ -20,14 +19,14 @@ from faultbridge.model.errors import Misconfigured
 MechanismsOption = Annotated[
     Path | None, Option("--mechanisms FOLDER", "Folder of your own mechanisms (*.json), used first.")
 ]
-LISTED: Columns = fields("MECHANISM=name", "DOMAIN", "OUTLOOK", "SUMMARY")
-SHOWN: Columns = {
-    **fields("Mechanism=name", "Domain", "Summary", "Outlook"),
+LISTED: Columns = fields("MECHANISM=name, DOMAIN, OUTLOOK, SUMMARY")
+SHOWN: Columns = fields(
+    "Mechanism=name, Domain, Summary, Outlook, After progress, After hours, First signs, Causes:lines, "
+    "Settled by=settles, Source"
+) | {
     "After progress": lambda one: one.get("after_progress"),
     "After hours": lambda one: one.get("after_hours"),
     "First signs": lambda one: "\n".join(f"{name}  {strength}" for name, strength in one["initiators"].items()),
-    "Causes": lambda one: "\n".join(one["causes"]),
-    **fields("Settled by=settles", "Source"),
 }
 
 

@@ -11,8 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from faultbridge.cli.commands.options import Format
-from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
-from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, BadParameter, Exit, Option, command
 from faultbridge.cli.render.output import Columns, fields, notice, print_line, show
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.events.json_schema import open_schema
@@ -46,12 +45,10 @@ def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
     schemas = [open_schema(event_name(one)) for one in types if one in MODULE_OF_EVENT]
     by_type = [list(_problems(pattern.get("detail", {}), schema, schema, "detail")) for schema in schemas]
     # A field that is valid for one event type is valid: the rule may match several types.
-    found = {problem: None for problems in by_type for problem in problems if _in_all_types(problem, by_type)}
+    found = (
+        one for problems in by_type for one in problems if all(any(x.covers(one) for x in each) for each in by_type)
+    )
     return unknown + list(dict.fromkeys(problem.message for problem in found))
-
-
-def _in_all_types(problem: _Problem, by_type: list[list[_Problem]]) -> bool:
-    return all(any(other.covers(problem) for other in problems) for problems in by_type)
 
 
 def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any], field: str) -> Iterator[_Problem]:
@@ -175,12 +172,8 @@ def failures(rule: RuleFile) -> Iterator[str]:
         yield f"pattern too long: {size} characters; EventBridge allows {MAX_PATTERN_CHARACTERS}"
     yield from pattern_problems(rule.pattern)
     matches = matcher(rule.pattern)
-    for case in rule.cases.must:
-        if not matches(case.envelope()):
-            yield f"must match, but does not: {case.says}"
-    for case in rule.cases.must_not:
-        if matches(case.envelope()):
-            yield f"must not match, but does: {case.says}"
+    yield from (f"must match, but does not: {one.says}" for one in rule.cases.must if not matches(one.envelope()))
+    yield from (f"must not match, but does: {one.says}" for one in rule.cases.must_not if matches(one.envelope()))
 
 
 OUR_SOURCE = "faultbridge"
@@ -213,8 +206,10 @@ def template(rules: list[RuleFile]) -> dict[str, Any]:
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": "Customer rules on the Faultbridge event bus. Each rule has a target parameter.",
         "Parameters": _parameters(rules),
-        "Conditions": {f"Has{logical_name(rule)}": _has_value(_target(rule)) for rule in rules},
-        "Resources": dict([*_dead_letters(), *(one for rule in rules for one in _resources(rule))]),
+        "Conditions": {
+            f"Has{logical_name(rule)}": {"Fn::Not": [{"Fn::Equals": [{"Ref": _target(rule)}, ""]}]} for rule in rules
+        },
+        "Resources": _dead_letters() | dict(one for rule in rules for one in _resources(rule)),
         "Outputs": {
             "DeadLettersUrl": {
                 "Description": "URL of the queue with events that a target refused",
@@ -233,18 +228,10 @@ def _target(rule: RuleFile) -> str:
     return f"{logical_name(rule)}Target"
 
 
-def _target_description(rule: RuleFile) -> str:
-    return f"ARN of the target. Suggested: {' '.join(rule.target.split())}. Empty: the rule is not created."
-
-
-def _has_value(parameter: str) -> dict[str, Any]:
-    return {"Fn::Not": [{"Fn::Equals": [{"Ref": parameter}, ""]}]}
-
-
 def _parameters(rules: list[RuleFile]) -> dict[str, Any]:
-    targets = {
-        _target(rule): {"Type": "String", "Default": "", "Description": _target_description(rule)} for rule in rules
-    }
+    note = "ARN of the target. Suggested: {}. Empty: the rule is not created."
+    described = {_target(rule): note.format(" ".join(rule.target.split())) for rule in rules}
+    targets = {name: {"Type": "String", "Default": "", "Description": text} for name, text in described.items()}
     return {
         "EventBusName": {"Type": "String", "Default": "faultbridge", "Description": "Output EventBusName of the stack"},
         "EventSource": {"Type": "String", "Default": OUR_SOURCE, "Description": "Output EventSource of the stack"},
@@ -252,11 +239,7 @@ def _parameters(rules: list[RuleFile]) -> dict[str, Any]:
     }
 
 
-def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
-    yield (
-        "DeadLetters",
-        {"Type": "AWS::SQS::Queue", "Properties": {"MessageRetentionPeriod": 1209600, "SqsManagedSseEnabled": True}},
-    )
+def _dead_letters() -> dict[str, Any]:
     allowed = {
         "Effect": "Allow",
         "Principal": {"Service": "events.amazonaws.com"},
@@ -264,33 +247,33 @@ def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
         "Resource": {"Fn::GetAtt": "DeadLetters.Arn"},
         "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
     }
-    policy = {"Version": "2012-10-17", "Statement": [allowed]}
-    yield (
-        "DeadLettersPolicy",
-        {"Type": "AWS::SQS::QueuePolicy", "Properties": {"Queues": [{"Ref": "DeadLetters"}], "PolicyDocument": policy}},
-    )
+    document = {"Version": "2012-10-17", "Statement": [allowed]}
+    policy = {"Queues": [{"Ref": "DeadLetters"}], "PolicyDocument": document}
+    queue = {"MessageRetentionPeriod": 1209600, "SqsManagedSseEnabled": True}
+    return {
+        "DeadLetters": {"Type": "AWS::SQS::Queue", "Properties": queue},
+        "DeadLettersPolicy": {"Type": "AWS::SQS::QueuePolicy", "Properties": policy},
+    }
 
 
 def _resources(rule: RuleFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    name, text = logical_name(rule), " ".join(rule.purpose.split())
+    limit = MAX_DESCRIPTION_CHARACTERS
     for bus in rule.buses:
         suffix, bus_property = ("", {"EventBusName": {"Ref": "EventBusName"}}) if bus == "own" else ("OnDefaultBus", {})
+        target = {
+            "Id": "target",
+            "Arn": {"Ref": _target(rule)},
+            "DeadLetterConfig": {"Arn": {"Fn::GetAtt": "DeadLetters.Arn"}},
+            "RetryPolicy": {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86400},
+        }
         properties = {
-            "Description": _rule_description(rule.purpose),
+            "Description": text if len(text) <= limit else f"{text[: limit - 3]}...",
             **bus_property,
             "EventPattern": _pattern(rule.pattern),
-            "Targets": [
-                {
-                    "Id": "target",
-                    "Arn": {"Ref": _target(rule)},
-                    "DeadLetterConfig": {"Arn": {"Fn::GetAtt": "DeadLetters.Arn"}},
-                    "RetryPolicy": {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86400},
-                }
-            ],
+            "Targets": [target],
         }
-        yield (
-            f"{logical_name(rule)}{suffix}",
-            {"Type": "AWS::Events::Rule", "Condition": f"Has{logical_name(rule)}", "Properties": properties},
-        )
+        yield f"{name}{suffix}", {"Type": "AWS::Events::Rule", "Condition": f"Has{name}", "Properties": properties}
 
 
 def _pattern(pattern: Mapping[str, Any]) -> dict[str, Any]:
@@ -301,13 +284,7 @@ def _pattern(pattern: Mapping[str, Any]) -> dict[str, Any]:
     return copied
 
 
-def _rule_description(purpose: str) -> str:
-    text = " ".join(purpose.split())
-    limit = MAX_DESCRIPTION_CHARACTERS
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-COLUMNS: Columns = {**fields("RULE", "CASES"), "RESULT": lambda one: "; ".join(one["problems"]) or "ok"}
+COLUMNS: Columns = fields("RULE, CASES, RESULT") | {"RESULT": lambda one: "; ".join(one["problems"]) or "ok"}
 
 RulesArgument = Annotated[Path, Argument("DIR|FILE", "Folder of rule files (*.yaml), or one rule file.")]
 

@@ -7,20 +7,16 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import Format, read_bytes
-from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
-from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, BadParameter, Exit, Option, command
 from faultbridge.cli.render.output import Columns, fields, notice, print_line, show
 from faultbridge.model.errors import Rejected
 from faultbridge.model.events.json_schema import EVENT_MODELS, closed_form, open_schema, problems
 from faultbridge.model.events.registry import schema_name
 
-LIST_COLUMNS: Columns = {
-    **fields("EVENT", "VERSION", "DETAIL-TYPE=detail_type"),
-    "DESCRIPTION": lambda one: one["description"].split("\n")[0],
+LIST_COLUMNS: Columns = fields("EVENT, VERSION, DETAIL-TYPE=detail_type, DESCRIPTION") | {
+    "DESCRIPTION": lambda one: one["description"].split("\n")[0]
 }
-VERDICT_COLUMNS: Columns = {
-    **fields("EVENT", "ID=event_id"),
-    "VALID": lambda one: "yes" if one["valid"] else "no",
+VERDICT_COLUMNS: Columns = fields("EVENT, ID=event_id, VALID:yes, PROBLEMS") | {
     "PROBLEMS": lambda one: "; ".join(one["problems"]),
 }
 ClosedFlag = Annotated[bool, Option("--closed", "Reject unknown fields and values, as a producer must.")]

@@ -7,42 +7,93 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from faultbridge.cli.commands.options import (
-    CLUSTER_VARIABLE,
-    Format,
-    YesOption,
-    confirm,
-)
-from faultbridge.cli.commands.policy.documents import known_policy, packaged_document, policy_store, read_policy_file
-from faultbridge.cli.declare import Argument, BadParameter, Group, Option, command
-from faultbridge.cli.render.output import Columns, fields, notice, print_line, show
-from faultbridge.cli.render.times import PAST_HELP, applies_text, parse_time, short_time
+from faultbridge.cli.commands.options import AnyClusterOption, Format, YesOption, confirm, read_text
+from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, BadParameter, Exit, Group, Option, Text, command
+from faultbridge.cli.render.output import Columns, OutputFormat, fields, notice, print_line, show
+from faultbridge.cli.render.times import PAST_HELP, applies_text, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries, open_folder
-from faultbridge.cli.stack.command import ChangingSession, StackSession
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import ChangingSession, Session, StackSession
 from faultbridge.decide.backtest.plots import backtest_plots, write_plots
+from faultbridge.decide.backtest.replay import Evidence, replay
+from faultbridge.decide.backtest.report import Report, backtest_document, compare
+from faultbridge.decide.case_moves import Rules
+from faultbridge.decode.data import gpus_by_instance_type, load_catalog
+from faultbridge.decode.data.policies import default_document, version_of
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.errors import Rejected
+from faultbridge.model.policy import Policy
+from faultbridge.model.storage.codec import load
 from faultbridge.model.values import replace
+from faultbridge.record.archive.verification import ReadArchive
+from faultbridge.record.policies import PolicyStore
+from faultbridge.record.timeline import TimelineQuery
 
-if TYPE_CHECKING:
-    from faultbridge.decide.backtest.report import Report
-    from faultbridge.record.policies import PolicyStore
+PROBLEMS: Columns = fields("RULE, FIELD, EXPECTED, FOUND")
+
+
+def packaged_document() -> dict[str, Any]:
+    """Return the policy that is part of Faultbridge, with its version."""
+    return dict(default_document())
+
+
+def policy_store(session: Session) -> PolicyStore:
+    """Return the service that stores the policies of the stack."""
+    return PolicyStore(session.ports.table, session.ports.clock)
+
+
+def known_policy(session: Session, version: str) -> dict[str, Any]:
+    """Return the packaged or stored policy of a version; raises Rejected `unknown_policy`."""
+    packaged = packaged_document()
+    return packaged if version == packaged["version"] else policy_store(session).document(version)
+
+
+def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
+    """Return the policy in a file, with its version; print the problems of an invalid one and exit."""
+    from faultbridge.decide.policyfile.parser import InvalidPolicy, read_policy
+
+    try:
+        document = read_policy(read_text(file))
+    except InvalidPolicy as error:
+        names = ("rule", "field", "expected", "found")
+        show(({name: getattr(one, name) for name in names} for one in error.problems), PROBLEMS, output)
+        notice(f"invalid policy: {error.detail}")
+        raise Exit(EXIT_NOT_WELL) from None
+    for text in _doubtful_patterns(document):
+        notice(text)
+    return {**document, "version": version_of(document)}
+
+
+def _doubtful_patterns(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each pattern that matches nothing in the catalog, and for each code of a mode with others."""
+    catalog = load_catalog()
+    for rule in document.get("rules", []):
+        name, match = rule["name"], rule.get("match", {})
+        for field, known in (("codes", catalog.rows), ("modes", catalog.modes)):
+            for pattern in match.get(field, []):
+                if not any(fnmatchcase(one, pattern) for one in known):
+                    yield f"rule {name}: no {field[:-1]} of the catalog matches {pattern}; see `faultbridge catalog`"
+        for code in (one for one in match.get("codes", []) if one in catalog.rows):
+            mode = catalog.row(code).mode
+            codes = {row.code for row in catalog.rows.values() if row.mode == mode and ":" not in row.code}
+            if codes.isdisjoint({*match["codes"]} - {code}) and len(codes) > 1:
+                yield f"rule {name}: {code} is one of {len(codes)} codes of {mode}; `modes: [{mode}]` matches them all"
+
 
 Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The recorded history that the options select: the cluster, the time range and the archive copy."""
+    """The options that select recorded history: the cluster, the time range and the archive copy."""
 
-    cluster: str | None
-    since: str | None
-    until: str | None
-    archive: Path | None
+    cluster: AnyClusterOption = None
+    since: Annotated[Text, Option("TIME", f"Begin of the record to use. {PAST_HELP}")] = None
+    until: Annotated[Text, Option("TIME", f"End of the record to use. {PAST_HELP}")] = None
+    archive: ArchiveOption = None
 
     @property
     def asked(self) -> bool:
@@ -51,20 +102,18 @@ class History:
 
     def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
         """Yield the configuration, changed so that repairs are planned, and the entries of each cluster."""
-        from faultbridge.record.timeline import TimelineQuery
-
         now = datetime.now(UTC) if self.archive else session.now()
         since, until = parse_time(self.since, now), parse_time(self.until, now, "--until")
         for config in self._clusters(session):
             query = TimelineQuery(config.cluster, since=since, until=until)
             lines = archived_entries(self.archive, query) if self.archive else session.timeline.entries(query)
-            acting = replace(config, mode=Mode.ACT, repair_owner=_owner(config), maintenance_until=None)
+            provider = config.repair_owner is RepairOwner.PROVIDER
+            owner = RepairOwner.PROVIDER if provider else RepairOwner.FAULTBRIDGE
+            acting = replace(config, mode=Mode.ACT, repair_owner=owner, maintenance_until=None)
             yield acting, [line.event for line in lines]
 
     def _clusters(self, session: Session) -> list[ClusterConfig]:
         if self.archive is not None:
-            from faultbridge.record.archive.verification import ReadArchive
-
             names = [self.cluster] if self.cluster else ReadArchive(open_folder(self.archive)).clusters()
             return [ClusterConfig(name) for name in names]
         if self.cluster is not None:
@@ -72,34 +121,16 @@ class History:
         return [view.config for view in session.directory.clusters()]
 
 
-def history_options(
-    cluster: Annotated[
-        str | None, Option("CLUSTER", "Only this cluster. Default: all.", envvar=CLUSTER_VARIABLE)
-    ] = None,
-    since: Annotated[str | None, Option("TIME", f"Begin of the record to use. {PAST_HELP}")] = None,
-    until: Annotated[str | None, Option("TIME", f"End of the record to use. {PAST_HELP}")] = None,
-    archive: ArchiveOption = None,
-) -> History:
-    """Return the recorded history that the command line options select."""
-    return History(cluster, since, until, archive)
-
-
-HistoryOptions = Annotated[History, Group(history_options)]
-
-
-def _owner(config: ClusterConfig) -> RepairOwner:
-    provider = config.repair_owner is RepairOwner.PROVIDER
-    return RepairOwner.PROVIDER if provider else RepairOwner.FAULTBRIDGE
+HistoryOptions = Annotated[History, Group(History)]
 
 
 PolicyArgument = Annotated[str, Argument("POLICY", "Policy file, or a stored version.")]
-VALUES: Columns = fields("RULE", "FIELD", "BEFORE", "AFTER")
-DIFFERENCES: Columns = {
+VALUES: Columns = fields("RULE, FIELD, BEFORE, AFTER")
+DIFFERENCES: Columns = fields("TIME, NODE, RECORDED, POLICY=replayed, WHY") | {
     "TIME": lambda one: one["at"][:19].replace("T", " "),
-    **fields("NODE", "RECORDED", "POLICY=replayed"),
     "WHY": lambda one: one["explanation"] or one["reason"],
 }
-GAPS: Columns = {"COUNT": lambda one: one["count"], "NOT IN THE RECORD": lambda one: one["what"]}
+GAPS: Columns = fields("COUNT, NOT IN THE RECORD=what")
 TOTALS = {
     "cases": "cases",
     "verify": "verify",
@@ -123,7 +154,7 @@ def backtest_policy(
     session: StackSession,
     file: PolicyArgument,
     history: HistoryOptions,
-    against: Annotated[str | None, Option("POLICY", "Compare with this policy, not with the record.")] = None,
+    against: Annotated[Text, Option("POLICY", "Compare with this policy, not with the record.")] = None,
     plots: Annotated[Path | None, Option("FOLDER", "Write charts as SVG there.")] = None,
 ) -> None:
     """Show what a policy would have decided about recorded history.
@@ -158,17 +189,12 @@ def diff_policies(
 
     old, new = _policy(session, before, history), _policy(session, after, history)
     values = [
-        {
-            "rule": one.rule,
-            "field": one.field,
-            "before": one.before.text if one.before else None,
-            "after": one.after.text if one.after else None,
-        }
+        {"rule": one.rule, "field": one.field}
+        | {name: side.text if side else None for name, side in (("before", one.before), ("after", one.after))}
         for one in changed_settings(old, new)
     ]
     clusters = reports(session, history, new, old) if history.asked else []
-    if not session.prints_table:
-        session.show_one({"values": values, "clusters": clusters}, {})
+    if session.prints_document({"values": values, "clusters": clusters}):
         return
     session.show(values, VALUES)
     for one in clusters:
@@ -178,13 +204,9 @@ def diff_policies(
 def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
     if name == "-" or Path(name).exists() or any(mark in name for mark in "./"):
         return read_policy_file(name, session.output)
-    packaged = packaged_document()
-    if name == packaged["version"]:
-        return packaged
-    if history.archive is not None:
+    if history.archive is not None and name != packaged_document()["version"]:
         raise BadParameter(f"not a file: {name!r}; an archive holds no policies, give a policy file")
-    stored: dict[str, Any] = policy_store(session).document(name)
-    return stored
+    return known_policy(session, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +218,6 @@ class _Replays:
     store: PolicyStore | None
 
     def report(self, document: Document, other: Document | None) -> dict[str, Any]:
-        from faultbridge.decide.backtest.report import compare
-
         known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}
         known |= dict(self._stored(known))
         report = self._replay(document, known)
@@ -214,13 +234,6 @@ class _Replays:
                 continue  # the report counts what depends on an unknown policy
 
     def _replay(self, document: Document, known: Mapping[str, Document]) -> Report:
-        from faultbridge.decide.backtest.replay import Evidence, replay
-        from faultbridge.decide.backtest.report import Report, backtest_document
-        from faultbridge.decide.case_moves import Rules
-        from faultbridge.decode.data import gpus_by_instance_type, load_catalog
-        from faultbridge.model.policy import Policy
-        from faultbridge.model.storage.codec import load
-
         catalog = load_catalog()
         evidence = Evidence(catalog, {version: load(Policy, one) for version, one in known.items()})
         policy = load(Policy, document)
@@ -243,12 +256,9 @@ def _print_cluster(session: Session, report: Document) -> None:
     if counts["explained"]:
         print_line(f"{counts['explained']} further ones were made under another policy, which was put meanwhile")
     print_line()
-    recorded, replayed = _flat(report["recorded"]), _flat(report["replayed"])
+    recorded, replayed = ({**one, **one["actions"]} for one in (report["recorded"], report["replayed"]))
     rows = [{"total": text, "before": recorded[name], "after": replayed[name]} for name, text in TOTALS.items()]
-    columns: Columns = {
-        "": lambda one: one["total"], "RECORDED": lambda one: one["before"], "POLICY": lambda one: one["after"]
-    }  # fmt: skip
-    session.show(rows, columns)
+    session.show(rows, fields("=total, RECORDED=before, POLICY=after"))
     for documents, shown in ((report["differences"], DIFFERENCES), (report["not_in_record"], GAPS)):
         if documents:
             print_line()
@@ -256,20 +266,13 @@ def _print_cluster(session: Session, report: Document) -> None:
     print_line()
 
 
-def _flat(totals: Document) -> dict[str, Any]:
-    return {**totals, **totals["actions"]}
-
-
 FileArgument = Annotated[str, Argument("FILE", "Policy file, YAML or JSON; - reads standard input.")]
 AppliesOption = Annotated[bool, Option("--wait", "Wait until the policy applies, 15 seconds.")]
-SETTINGS: Columns = fields("RULE", "FIELD", "ORIGIN", "VALUE")
-PUBLISHED: Columns = {"Version": lambda one: one["version"], "Applies": lambda one: applies_text(one["applies_at"])}
+SETTINGS: Columns = fields("RULE, FIELD, ORIGIN, VALUE")
+PUBLISHED: Columns = fields("Version, Applies") | {"Applies": lambda one: applies_text(one["applies_at"])}
 SHADOW: Columns = {"Shadow policy": lambda one: one["version"] or "none"}
-VERSIONS: Columns = {
-    "VERSION": lambda one: one["version"],
+VERSIONS: Columns = fields("VERSION, CURRENT, CLUSTERS:list, PUT=put_at:time, BY") | {
     "CURRENT": lambda one: "yes" if one["current"] else "shadow" if one["shadow"] else "",
-    "CLUSTERS": lambda one: ", ".join(one["clusters"]),
-    "PUT": lambda one: short_time(one["put_at"]),
     "BY": lambda one: one["put_by"] or ("part of Faultbridge" if one["packaged"] else ""),
 }
 
@@ -341,7 +344,7 @@ def reset_policy(session: ChangingSession, yes: YesOption = False, wait: Applies
 @command("policy shadow", "candidate.yaml", "--off")
 def shadow_policy(
     session: ChangingSession,
-    file: Annotated[str | None, Argument("FILE", "Policy file, YAML or JSON; - reads standard input.")] = None,
+    file: Annotated[Text, Argument("FILE", "Policy file, YAML or JSON; - reads standard input.")] = None,
     off: Annotated[bool, Option(help="Remove the shadow policy.")] = False,
 ) -> None:
     """Compare a shadow policy with the current policy. Decisions of the shadow policy are not executed.
@@ -380,8 +383,8 @@ def list_policies(session: StackSession) -> None:
             "packaged": version == packaged,
             "shadow": version == shadow,
             "clusters": named.get(version, []),
-            "put_at": stored[version].put_at if version in stored else None,
-            "put_by": stored[version].put_by if version in stored else None,
+            "put_at": getattr(stored.get(version), "put_at", None),
+            "put_by": getattr(stored.get(version), "put_by", None),
         }
         for version in dict.fromkeys((*stored, current, *named, packaged))
     ]
@@ -391,7 +394,7 @@ def list_policies(session: StackSession) -> None:
 @command("policy show", "> policy.yaml", "3f2c91d04b7a")
 def show_policy(
     session: StackSession,
-    version: Annotated[str | None, Argument("VERSION", "Version to show. Default: the current version.")] = None,
+    version: Annotated[Text, Argument("VERSION", "Version to show. Default: the current version.")] = None,
 ) -> None:
     """Show the current policy, or the policy of a version.
 
@@ -399,8 +402,7 @@ def show_policy(
     """
     packaged = packaged_document()
     document = known_policy(session, version) if version else policy_store(session).current() or packaged
-    if not session.prints_table:
-        session.show_one(document, {})
+    if session.prints_document(document):
         return
     from faultbridge.decide.policyfile.parser import write_policy
 

@@ -9,8 +9,8 @@ import sys
 from typing import Annotated
 
 from faultbridge.cli.commands.records.agent import AgentSettingsOptions
-from faultbridge.cli.declare import Exit, Option, command
-from faultbridge.cli.errors import EXIT_NOT_WELL, requires_extra
+from faultbridge.cli.declare import EXIT_NOT_WELL, Exit, Option, Text, command
+from faultbridge.cli.errors import requires_extra
 from faultbridge.cli.render.output import LogLines, print_line
 from faultbridge.model.log import LOGGER, logged_from
 from faultbridge.node.collector.collector import Collector, build_collector
@@ -24,7 +24,7 @@ ONCE_SECONDS = 45.0
 def collect_kubernetes(
     settings: AgentSettingsOptions,
     eks_cluster: Annotated[
-        str | None, Option("NAME", "Read this EKS cluster with AWS credentials, instead of the cluster of this pod.")
+        Text, Option("NAME", "Read this EKS cluster with AWS credentials, instead of the cluster of this pod.")
     ] = None,
     jobs: Annotated[
         bool, Option(help="Report jobs too: it then also lists and watches the pods of all namespaces.")

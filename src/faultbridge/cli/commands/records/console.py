@@ -5,22 +5,20 @@ from __future__ import annotations
 import base64
 import secrets
 import webbrowser
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
 
 from faultbridge.cli.declare import BadParameter, Option, command
-from faultbridge.cli.render.output import Columns, notice
-from faultbridge.cli.stack.command import StackSession
+from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.stack.locate import chosen_embedded_stack
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import Session, StackSession
+from faultbridge.model.values import replace
+from faultbridge.record.timeline import Tokens
+from faultbridge.serve.wiring.installation import Installation
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from faultbridge.serve.wiring.installation import Installation
-
-SERVED: Columns = {"Console": lambda one: one["console"]}
+SERVED: Columns = fields("Console")
 
 
 @command("console", "", "--open --region us-east-1")
@@ -67,8 +65,6 @@ class LoopbackServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, port: int, installation: Installation, person: str = "loopback") -> None:
-        from faultbridge.model.values import replace
-        from faultbridge.record.timeline import Tokens
         from faultbridge.serve.entrypoints.console import wire_console
 
         super().__init__((LOOPBACK, port), _Handler)

@@ -1,31 +1,162 @@
-"""`faultbridge redrive`, `restore`, `recover` and `erase`: maintenance of the queues and the table."""
+"""`faultbridge reject`, `redrive`, `restore`, `recover`, `erase`: maintenance of rejected records, queues and table."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from faultbridge.cli.commands.options import ClusterArgument, YesOption, confirm
-from faultbridge.cli.declare import Option, command
-from faultbridge.cli.render.output import Columns, fields, progress
-from faultbridge.cli.stack.command import ChangingSession
-from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.serve.wiring.services import wire_step_runner
+from faultbridge.cli.commands.options import CLUSTER_VARIABLE, ClusterArgument, YesOption, confirm
+from faultbridge.cli.declare import EXIT_NOT_WELL, EXIT_TRY_AGAIN, Argument, BadParameter, Exit, Option, Text, command
+from faultbridge.cli.render.output import Columns, fields, notice, progress
+from faultbridge.cli.stack.session import ChangingSession, Session, StackSession, WaitOption, show_awaited
+from faultbridge.model.errors import Misconfigured, Rejected, Transient, UnknownName
+from faultbridge.model.storage.keys import NO_CLUSTER
+from faultbridge.model.storage.rejects import Reject
+from faultbridge.record.recover import RecoverTable
+from faultbridge.repair.spares.reconcile import drop_taken_spares
+from faultbridge.serve.ingest.send import Redrive
+from faultbridge.serve.ops.erase import Erase
+from faultbridge.serve.wiring.services import wire_rejects, wire_step_runner
 
-MOVED: Columns = fields("Moved", "Raw records", "Cloud events")
-RECOVERED: Columns = {
-    **fields("Epoch", "Streams", "Already started=already"),
-    "Spares dropped": lambda one: ", ".join(one["spares_dropped"]),
-    "Spares not checked": lambda one: ", ".join(one["spares_not_checked"]),
-}
-RESTORED: Columns = fields("Written", "Deleted", "Unchanged")
-ERASED: Columns = {"Cluster": lambda one: one["cluster"], "Items deleted": lambda one: one["erased"]}
+ClusterFilter = Annotated[
+    Text,
+    Option(
+        "--cluster CLUSTER",
+        "Only records sent for this cluster; - for all unregistered clusters. Default: all.",
+        envvar=CLUSTER_VARIABLE,
+    ),
+]
+ReasonFilter = Annotated[Text, Option("--reason REASON", "Only this reason, such as unknown_node.")]
+MAX_SHOWN_BYTES = 2000
+
+REJECTS: Columns = fields("RECORD=record_id, REASON, NODE, CLUSTER, SENT (UTC)=sent_at:time, SOURCE, DETAIL")
+REJECT: Columns = fields(
+    "Record=record_id, Reason, Detail, Cluster, Node, Source, Instance=instance_id, Sender, Sent=sent_at:at, "
+    "Rejected=rejected_at:at, Next retry=due_at:at, Stored at=raw, Bytes=size, Record text=text"
+)
+
+
+@command("reject list", "", "--cluster train-a --reason unknown_node")
+def list_rejects(
+    session: StackSession, cluster: ClusterFilter = None, reason: ReasonFilter = None, wait: WaitOption = 0
+) -> None:
+    """List rejected records, by default those of all registered and unregistered clusters."""
+    show_awaited(session, lambda: map(_document, _matching(session, cluster, reason)), REJECTS, wait)
+    names = [cluster] if cluster else _partitions(session, None)
+    dropped = sum(wire_rejects(session.application).dropped(name) for name in names)
+    if dropped:
+        notice(f"{dropped} more records were counted but not kept: 100 an hour are kept per node, source and reason")
+
+
+@command("reject show", "ID", "ID --raw > record.txt")
+def show_reject(
+    session: StackSession,
+    record: Annotated[str, Argument("ID", "Id of the record.")],
+    cluster: ClusterFilter = None,
+    raw: Annotated[bool, Option(help="Print only the original bytes of the record.")] = False,
+) -> None:
+    """Show why a record was rejected, and its first 2000 bytes."""
+    if raw and sys.stdout.isatty():
+        raise BadParameter("--raw to a terminal: the record can contain terminal escapes; redirect it to a file")
+    reject = _find(session, record, cluster)
+    body = wire_rejects(session.application).raw(reject)
+    if raw:
+        if body is None:
+            raise Rejected("raw_gone", f"raw record no longer stored: {record}")
+        sys.stdout.buffer.write(body)
+        return
+    text = None if body is None else body[:MAX_SHOWN_BYTES].decode(errors="replace")
+    session.show_one({**_document(reject), "text": text}, REJECT)
+
+
+@command("reject retry", "ID", "--all --cluster train-a --reason unknown_node")
+def retry_rejects(
+    session: ChangingSession,
+    record: Annotated[Text, Argument("ID", "Id of the record.")] = None,
+    everything: Annotated[bool, Option("--all", "Retry all records that match --cluster and --reason.")] = False,
+    cluster: ClusterFilter = None,
+    reason: ReasonFilter = None,
+) -> None:
+    """Retry rejected records with their original ids and times.
+
+    The command is safe to repeat. Exit code 75: a record could not be sent now. If the bytes of a record no longer
+    exist or were replaced, its retry always fails: exit code 2, or 1 with --all.
+    """
+    if (record is None) != everything:
+        raise BadParameter("give one of ID and --all")
+    chosen = list(_matching(session, cluster, reason)) if record is None else [_find(session, record, cluster)]
+    failures = [_retry(session, reject) for reject in chosen]
+    if record is not None and isinstance(failures[0], Rejected):
+        raise failures[0]
+    results = zip(chosen, failures, strict=True)
+    rows = ({"record_id": one.record_id, "outcome": str(failure or "sent")} for one, failure in results)
+    session.show(rows, fields("RECORD=record_id, OUTCOME"))
+    if any(isinstance(failure, Transient) for failure in failures):
+        raise Exit(EXIT_TRY_AGAIN)
+    if any(failures):
+        raise Exit(EXIT_NOT_WELL)
+
+
+def _retry(session: Session, reject: Reject) -> Rejected | Transient | None:
+    try:
+        wire_rejects(session.application).retry(reject)
+    except (Rejected, Transient) as error:
+        return error
+    return None
+
+
+def _partitions(session: Session, cluster: str | None) -> list[str]:
+    """Return the names under which rejected records are stored, for unregistered clusters NO_CLUSTER."""
+    if cluster is not None:
+        return list(dict.fromkeys((cluster, NO_CLUSTER)))
+    return [*session.cluster_names(), NO_CLUSTER]
+
+
+def _matching(session: Session, cluster: str | None, reason: str | None) -> Iterator[Reject]:
+    for name in _partitions(session, cluster):
+        listed = (one for one in wire_rejects(session.application).list(name) if reason in {None, one.reason})
+        yield from (one for one in listed if cluster in {None, name, one.message.cluster})
+
+
+def _find(session: Session, record: str, cluster: str | None) -> Reject:
+    for name in _partitions(session, cluster):
+        found = wire_rejects(session.application).find(record, name)
+        if found is not None:
+            return found
+    raise UnknownName("reject", record)
+
+
+def _document(reject: Reject) -> dict[str, Any]:
+    message = reject.message
+    return {
+        "record_id": reject.record_id,
+        "reason": reject.reason,
+        "detail": reject.detail,
+        "cluster": None if reject.unread else message.cluster,
+        "listed_under": reject.cluster,
+        "node": message.node,
+        "source": None if reject.unread else message.source,
+        "instance_id": message.instance_id,
+        "sender": reject.sender,
+        "sent_at": message.sent_at,
+        "received_at": message.received_at,
+        "rejected_at": reject.rejected_at,
+        "due_at": reject.due_at,
+        "raw": reject.raw,
+        "size": reject.size,
+    }
+
+
+MOVED: Columns = fields("Moved, Raw records, Cloud events")
+RECOVERED: Columns = fields("Epoch, Streams, Already started=already, Spares dropped:list, Spares not checked:list")
+RESTORED: Columns = fields("Written, Deleted, Unchanged")
+ERASED: Columns = fields("Cluster, Items deleted=erased")
 
 
 @command("redrive")
 def redrive_dead_letters(session: ChangingSession) -> None:
     """Move dead letters back to their queues, with their original times. The command is safe to repeat."""
-    from faultbridge.serve.ingest.send import Redrive
-
     with progress("moving dead letters", None) as advance:
         records = Redrive(session.dead_letters, session.ports.queue).redrive(advance)
         events = Redrive(*session.cloud_events, dated=False).redrive(advance) if session.cloud_events else 0
@@ -59,7 +190,7 @@ def recover(
     epoch: Annotated[
         int | None, Option("N", "Continue the recovery that started this epoch. Default: a new one.")
     ] = None,
-    by: Annotated[str | None, Option("ARN", "Operator, recorded in every stream.")] = None,
+    by: Annotated[Text, Option("ARN", "Operator, recorded in every stream.")] = None,
     yes: YesOption = False,
 ) -> None:
     """Start a new epoch in every stream of entries after the table was restored from a backup.
@@ -68,9 +199,6 @@ def recover(
     is used twice. The command also removes each spare from its pool whose tag at the provider names a case: it may
     serve a node.
     """
-    from faultbridge.record.recover import RecoverTable
-    from faultbridge.repair.spares.reconcile import drop_taken_spares
-
     # The stack is found first, so that the question names the stack whose table changes.
     application, kept = session.application, session.application.ports
     if epoch is None:
@@ -94,8 +222,6 @@ def erase_cluster(session: ChangingSession, cluster: ClusterArgument, yes: YesOp
 
     The runbook docs/runbooks/record.md explains how to delete the archive.
     """
-    from faultbridge.serve.ops.erase import Erase
-
     table = session.ports.table  # found first, so that the question names the stack whose table changes
     confirm(f"this deletes the record of {cluster} in {session.place} for good", yes=yes)
     erased = Erase(table).erase(cluster)

@@ -1,4 +1,4 @@
-"""`faultbridge send`: sends raw records to the queue of a stack."""
+"""`faultbridge send` and `audit`: send raw records to the queue of a stack, and check that each has an outcome."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from faultbridge.cli.commands.options import STDIN, ClusterOption, known_source, read_bytes
-from faultbridge.cli.declare import Argument, Exit, Option, command
-from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
+from faultbridge.cli.commands.options import STDIN, ClusterOption, input_title, known_source, read_bytes
+from faultbridge.cli.declare import EXIT_NOT_WELL, EXIT_TRY_AGAIN, Argument, Exit, Option, Text, Texts, command
 from faultbridge.cli.render.output import Columns, fields, notice, progress
-from faultbridge.cli.stack.command import ChangingSession, wait_until
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.render.times import PAST_HELP, parse_time
+from faultbridge.cli.stack.session import ChangingSession, Session, StackSession, wait_until
 from faultbridge.decode.frames.body import is_binary
 from faultbridge.model.errors import Rejected
 from faultbridge.model.records import Outcome
-from faultbridge.serve.ingest.send import RawInput, Send, SendResult, read_outcomes
+from faultbridge.serve.ingest.send import DeliveryAudit, RawInput, Send, SendResult, audit_deliveries, read_outcomes
 
-SENT: Columns = fields("Accepted", "Refused")
-OUTCOMES: Columns = {**fields("RECORD=record_id", "OUTCOME"), "MEANING": lambda one: MEANINGS[one["outcome"]]}
+SENT: Columns = fields("Accepted, Refused")
+OUTCOMES: Columns = fields("RECORD=record_id, OUTCOME, MEANING") | {"MEANING": lambda one: MEANINGS[one["outcome"]]}
 MEANINGS: Mapping[str | None, str] = {
     Outcome.CLEAN: "nothing to report",
     Outcome.DUPLICATE: "sent before; it changed nothing",
@@ -45,12 +44,10 @@ def send_records(
     session: ChangingSession,
     source: Annotated[str, Option("NAME", "Source name from `faultbridge sources`.")],
     cluster: ClusterOption,
-    files: Annotated[
-        list[str] | None, Argument("FILE", "Files to send, one record each. Default: standard input.")
-    ] = None,
-    node: Annotated[str | None, Option("NODE", "Node that the record is about.")] = None,
-    instance_id: Annotated[str | None, Option("ID", "EC2 instance id of the node.")] = None,
-    boot_id: Annotated[str | None, Option("ID", "/proc/sys/kernel/random/boot_id of the node.")] = None,
+    files: Annotated[Texts, Argument("FILE", "Files to send, one record each. Default: standard input.")] = None,
+    node: Annotated[Text, Option("NODE", "Node that the record is about.")] = None,
+    instance_id: Annotated[Text, Option("ID", "EC2 instance id of the node.")] = None,
+    boot_id: Annotated[Text, Option("ID", "/proc/sys/kernel/random/boot_id of the node.")] = None,
     wait: Annotated[int, Option("SECONDS", "Wait for the outcome of each record, and print it.", min=0)] = 0,
 ) -> None:
     """Send raw records to the queue, and print how many records the queue accepted.
@@ -127,11 +124,53 @@ def _user() -> str:
 def _read(file: str) -> bytes:
     body = read_bytes(file)
     if not body.strip():
-        raise Rejected("empty", f"empty input: {_title(file)}")
+        raise Rejected("empty", f"empty input: {input_title(file)}")
     if is_binary(body):
-        raise Rejected("binary", f"not a text file: {_title(file)}; decompress or convert it first")
+        raise Rejected("binary", f"not a text file: {input_title(file)}; decompress or convert it first")
     return body
 
 
-def _title(file: str) -> str:
-    return "standard input" if file == STDIN else file
+MAX_LISTED_IDS = 20
+AUDIT: Columns = fields("Since, Sent, Outcomes, Stale records, Missing, Not compared") | {
+    "Outcomes": lambda one: "\n".join(f"{number} {outcome}" for outcome, number in one["outcomes"].items() if number),
+    "Stale records": lambda one: _listed_ids(one["stale_ids"]),
+    "Not compared": lambda one: f"{one['others']} received without a receipt of their sender" if one["others"] else "",
+}
+
+
+@command("audit", "--since 1h", "--since 10m --wait 30")
+def audit_records(
+    session: StackSession,
+    since: Annotated[str, Option("TIME", f"Records sent since this time. {PAST_HELP}")],
+    wait: Annotated[int, Option("SECONDS", "Maximum wait until every record has an outcome.", min=0)] = 0,
+) -> None:
+    """Check that every record that was sent has an outcome. Exit code 1: a record has no outcome.
+
+    The outcome of a record is, for example, that it was stored or rejected. A record is stale if it is older than the
+    stored state of its node; it then changed nothing. Only the commands `faultbridge send`, `fleet` and `demo` record
+    what they sent. Records of other senders, such as agents, webhooks and cloud events, are not compared.
+    """
+    at = parse_time(since, session.now()) or session.now()
+    found = wait_until(lambda: audit_deliveries(session.receipts, at), wait, lambda audit: audit.complete)
+    session.show_one(_document(found), AUDIT)
+    if not found.complete:
+        notice(f"{len(found.missing)} of {found.sent} records have no outcome: {_listed_ids(found.missing)}")
+        raise Exit(EXIT_NOT_WELL)
+
+
+def _document(found: DeliveryAudit) -> dict[str, object]:
+    return {
+        "since": found.since,
+        "sent": found.sent,
+        "outcomes": {outcome.value: number for outcome, number in found.outcomes.items()},
+        "missing": len(found.missing),
+        "missing_ids": list(found.missing),
+        "stale_ids": list(found.stale),
+        "others": found.others,
+        "complete": found.complete,
+    }
+
+
+def _listed_ids(ids: Sequence[str]) -> str:
+    more = len(ids) - MAX_LISTED_IDS
+    return ", ".join(ids[:MAX_LISTED_IDS]) + (f" and {more} more" if more > 0 else "")

@@ -10,14 +10,12 @@ from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import default_cluster
 from faultbridge.cli.commands.selection import NodeFacts, Selection, SelectionOptions, entry_facts
-from faultbridge.cli.declare import BadParameter, Exit, Group, Option, command
-from faultbridge.cli.errors import EXIT_TRY_AGAIN
+from faultbridge.cli.declare import EXIT_TRY_AGAIN, BadParameter, Exit, Group, Option, Text, Texts, command
 from faultbridge.cli.render.columns import CHAIN, ENTRIES, check_format, entry_document, print_as_recorded, text_of
 from faultbridge.cli.render.output import Columns, OutputFormat, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
-from faultbridge.cli.stack.command import StackSession, WaitOption, pause, wait_until
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import Session, StackSession, WaitOption, pause, wait_until
 from faultbridge.model.enums import EntryType
 from faultbridge.model.event_data import ClusterStatusData, NodeStatusData
 from faultbridge.model.fault_enums import Severity
@@ -43,8 +41,8 @@ def show_chain(session: Session, event_id: str) -> None:
         ),
         CHAIN,
     )
-    if chain.record is not None and session.prints_table:
-        notice(f"the chain starts with the raw record {chain.record}")
+    if chain.record is not None:
+        session.remark(f"the chain starts with the raw record {chain.record}")
     if not chain.complete:
         notice(f"output truncated: the event has more than {MAX_LINKS} causes or effects")
 
@@ -58,7 +56,9 @@ def _compact_columns(columns: Columns) -> Columns:
     return {
         **columns,
         "NODE": lambda one: f"{one.nodes[0]} +{len(one.nodes) - 1}" if _is_combined(one) else node(one),
-        "WHAT": lambda one: f"{len(one.nodes)} {_registered(one)}" if _is_combined(one) else what(one),
+        "WHAT": lambda one: (
+            f"{len(one.nodes)} {text_of(one).what.replace('node ', 'nodes ', 1)}" if _is_combined(one) else what(one)
+        ),
     }
 
 
@@ -112,18 +112,11 @@ def _kind(entry: Entry) -> tuple[str, str, str]:
     return text.what, text.why, entry.event.metadata.cluster
 
 
-def _registered(entry: Entry) -> str:
-    return text_of(entry).what.replace("node ", "nodes ", 1)
-
-
 Filters = dict[str, Any]
 
 MAX_ENTRIES = 10_000
 _TYPES = {entry_type.value.lower(): entry_type.value for entry_type in EntryType}
 
-ClusterFilter = Annotated[
-    str | None, Option("--cluster CLUSTER", "Cluster to show. Default: FAULTBRIDGE_CLUSTER, else all clusters.")
-]
 _CONFLICTS: Mapping[str, tuple[str, ...]] = {
     "--cause": ("other filters", "--follow", "--limit", "--archive", "--wait"),
     "--follow": ("--limit", "--archive", "--wait"),
@@ -132,36 +125,31 @@ _CONFLICTS: Mapping[str, tuple[str, ...]] = {
 """The options that have no effect beside another option, by that option."""
 
 
-def _filters(
-    cluster: ClusterFilter = None,
-    node: Annotated[str | None, Option("NODE", "Only this node of the cluster.")] = None,
-    case: Annotated[str | None, Option("ID", "Only this case.")] = None,
-    device: Annotated[str | None, Option("ID", "Only this device: serial number or UUID.")] = None,
-    job: Annotated[str | None, Option("JOB", "Only this job of the cluster.")] = None,
-    since: Annotated[str | None, Option("TIME", f"Only entries recorded since this time. {PAST_HELP}")] = None,
-    until: Annotated[str | None, Option("TIME", f"Only entries recorded before this time. {PAST_HELP}")] = None,
-    kinds: Annotated[
-        list[str] | None, Option("--type TYPE", "Only this entry type, such as case-status-change. Repeatable.")
-    ] = None,
-    severities: Annotated[
+_FILTERS: Mapping[str, Any] = {
+    "cluster": Annotated[Text, Option("CLUSTER", "Cluster to show. Default: FAULTBRIDGE_CLUSTER, else all clusters.")],
+    "node": Annotated[Text, Option("NODE", "Only this node of the cluster.")],
+    "case": Annotated[Text, Option("ID", "Only this case.")],
+    "device": Annotated[Text, Option("ID", "Only this device: serial number or UUID.")],
+    "job": Annotated[Text, Option("JOB", "Only this job of the cluster.")],
+    "since": Annotated[Text, Option("TIME", f"Only entries recorded since this time. {PAST_HELP}")],
+    "until": Annotated[Text, Option("TIME", f"Only entries recorded before this time. {PAST_HELP}")],
+    "types": Annotated[Texts, Option("--type TYPE", "Only this entry type, such as case-status-change. Repeatable.")],
+    "severities": Annotated[
         list[Severity] | None,
         Option(
             "--severity SEVERITY",
             f"Only while the highest severity of the node was one of: {', '.join(Severity)}. Repeatable.",
         ),
-    ] = None,
-) -> Filters:
-    return {
-        "cluster": cluster,
-        "node": node,
-        "case": case,
-        "device": device,
-        "job": job,
-        "since": since,
-        "until": until,
-        "types": tuple(_type(kind) for kind in kinds or ()),
-        "severities": tuple(severity.value for severity in severities or ()),
-    }
+    ],
+}
+
+
+def _checked(filters: Filters) -> Filters:
+    severities = tuple(severity.value for severity in filters.get("severities", ()))
+    return filters | {"types": tuple(map(_type, filters.get("types", ()))), "severities": severities}
+
+
+FilterOptions = Annotated[Filters, Group(_FILTERS, _checked)]
 
 
 @command(
@@ -173,11 +161,9 @@ def _filters(
 )
 def show_timeline(
     session: StackSession,
-    filters: Annotated[Filters, Group(_filters)],
+    filters: FilterOptions,
     selection: SelectionOptions,
-    cause: Annotated[
-        str | None, Option("EVENT", "Only what caused this event, and what it caused: an event id.")
-    ] = None,
+    cause: Annotated[Text, Option("EVENT", "Only what caused this event, and what it caused: an event id.")] = None,
     following: Annotated[bool, Option("--follow -f", "Keep printing new entries.")] = False,
     limit: Annotated[int | None, Option("N", f"Show the newest N entries. Default: {MAX_ENTRIES}.", min=1)] = None,
     archive: ArchiveOption = None,
@@ -209,14 +195,14 @@ def show_timeline(
     elif following:
         _follow(session, wanted, keeps)
     else:
-        lines, older = wait_until(lambda: _found(_newest(session, wanted, limit, keeps)), wait) or ((), False)
+        lines, older = wait_until(lambda: _newest(session, wanted, limit, keeps), wait, lambda newest: bool(newest[0]))
         _show(session, lines, _columns(wanted), older=older)
         if wait and not lines:
             raise Exit(EXIT_TRY_AGAIN)
 
 
 @command("tail", "", "--cluster train-a --node ip-10-0-0-7")
-def show_tail(session: StackSession, filters: Annotated[Filters, Group(_filters)], selection: SelectionOptions) -> None:
+def show_tail(session: StackSession, filters: FilterOptions, selection: SelectionOptions) -> None:
     """Print entries as they are recorded, of all clusters or of those selected; the same as `timeline --follow`."""
     if selection.by is not None:
         raise BadParameter("conflicting options: tail with --by; `faultbridge timeline --by` prints counts")
@@ -231,25 +217,18 @@ def _follow(session: Session, wanted: TimelineQuery, keeps: Callable[[Line], boo
 
 def _columns(wanted: TimelineQuery) -> Columns:
     """Return the columns of entries; those of several clusters have the cluster before the node."""
-    return {**ENTRIES, "NODE": _place} if wanted.clusters else ENTRIES
-
-
-def _place(entry: Entry) -> str:
-    metadata = entry.event.metadata
-    return f"{metadata.cluster}/{metadata.node or ''}"
+    place = "{0.cluster}/{1}"
+    named = {"NODE": lambda one: place.format(one.event.metadata, one.event.metadata.node or "")}
+    return ENTRIES | named if wanted.clusters else ENTRIES
 
 
 def _check_conflicts(filters: Filters, selection: Selection, options: Mapping[str, object], cause: str | None) -> None:
     is_filtered = not selection.is_empty or any(value for name, value in filters.items() if name != "cluster")
-    given = {**options, "--cause": cause, "--job": filters["job"], "other filters": is_filtered}
+    given = {**options, "--cause": cause, "--job": filters.get("job"), "other filters": is_filtered}
     for option, others in _CONFLICTS.items():
         conflicting = [one for one in others if given[one]]
         if given[option] and conflicting:
             raise BadParameter(f"conflicting options: {option} with {conflicting[0]}; give one of them")
-
-
-def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], bool] | None:
-    return newest if newest[0] else None
 
 
 def _newest(
@@ -270,11 +249,11 @@ def _keeps(selection: Selection, places: NodeFacts) -> Callable[[Line], bool] | 
 def _query(session: Session, filters: Filters, selection: Selection, archive: Path | None) -> TimelineQuery:
     """Return the query of the filters; without a cluster, case or device, it is about all clusters of the stack."""
     now = session.now() if archive is None else datetime.now(UTC)
-    times = {name: parse_time(filters[name], now, f"--{name}") for name in ("since", "until")}
-    needs_cluster = filters["job"] or not (filters["case"] or filters["device"])
-    if archive is None and needs_cluster and not filters["cluster"]:
+    times = {name: parse_time(filters.get(name), now, f"--{name}") for name in ("since", "until")}
+    needs_cluster = filters.get("job") or not (filters.get("case") or filters.get("device"))
+    if archive is None and needs_cluster and not filters.get("cluster"):
         default = default_cluster()
-        is_fleet = default is None and not (filters["job"] or filters["node"])
+        is_fleet = default is None and not (filters.get("job") or filters.get("node"))
         filters = {**filters, "cluster": default, "clusters": session.cluster_names() if is_fleet else ()}
     return TimelineQuery(**{**filters, **times, "codes": tuple(selection.patterns["code"])})
 

@@ -9,8 +9,7 @@ from typing import Annotated
 from faultbridge.cli.commands.options import ClusterOption, YesOption, confirm
 from faultbridge.cli.declare import Argument, Option, command
 from faultbridge.cli.render.output import Columns, Document, fields
-from faultbridge.cli.stack.command import ChangingSession, StackSession
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.session import ChangingSession, Session, StackSession
 from faultbridge.model import names
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.values import replace
@@ -20,11 +19,9 @@ SECRET_BYTES = 32
 KEPT_SECRETS = 2
 """Number of valid secrets of a sender: the newest one, and the previous one until the next rotation."""
 
-SENDERS: Columns = {**fields("SENDER", "CLUSTER", "PROOF", "SECRETS"), "SOURCES": lambda one: ", ".join(one["sources"])}
-ADDED: Columns = {
-    **fields("Sender", "Cluster", "Proof"),
-    "URL": lambda one: "\n".join(one["urls"]),
-    "Secret": lambda one: f"{one['secret']} (not shown again)",
+SENDERS: Columns = fields("SENDER, CLUSTER, PROOF, SECRETS, SOURCES:list")
+ADDED: Columns = fields("Sender, Cluster, Proof, URL=urls:lines, Secret") | {
+    "Secret": lambda one: f"{one['secret']} (not shown again)"
 }
 
 SenderArgument = Annotated[str, Argument("SENDER", "Name of the sender; part of its URL.")]
