@@ -83,7 +83,7 @@ def test_a_key_of_one_target_is_refused_for_another_target_and_another_order(gat
 
 
 @pytest.mark.parametrize("key", ["k-1", "k-1 ", "K-1"])
-def test_the_key_of_another_person_tells_nothing_and_stops_nothing(gateway: Gateway, key: str) -> None:
+def test_the_key_of_another_person_reveals_nothing_and_stops_nothing(gateway: Gateway, key: str) -> None:
     path = f"{C}/cases/{case_of(gateway, N2)}/ack"
     gateway.post(path, {"note": "mine"}, key="k-1", person="ada")
     answer = gateway.post(path, {"note": "my own"}, key=key, person="eve")

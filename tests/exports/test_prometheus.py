@@ -49,7 +49,7 @@ class _Quiet(WSGIRequestHandler):
 
 @contextmanager
 def serving(application: Callable[..., Any]) -> Iterator[int]:
-    """Serve a WSGI application on a port of this machine."""
+    """Serve a WSGI application on a local port."""
     server = make_server("127.0.0.1", 0, application, handler_class=_Quiet)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
