@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.decode.network import ethtool_stats
+from faultbridge.decode.network import link_state
 from faultbridge.node.agent.child_processes import Outcome, ProbeResult
 from faultbridge.node.agent.probes import (
     TIMEOUT_SECONDS,
@@ -65,7 +65,7 @@ def result_of(statistics: InterfaceStatistics, clock: ManualClock) -> ProbeResul
 def test_the_interfaces_are_one_output_that_the_decoder_reads():
     result = result_of(statistics_of(ManualClock(), Programs(), "ens5", "ens6"), ManualClock())
     assert result.outcome is Outcome.DONE
-    found = ethtool_stats.decode(result.output, Hints())
+    found = link_state.decode(link_state.STATISTICS, result.output, Hints())
     assert [(one.component.name, dict(one.values)) for one in found] == [
         ("ens5", {"tx_timeout": 2, "rx_errors": 4}),
         ("ens6", {"tx_timeout": 2, "rx_errors": 4}),
@@ -89,7 +89,10 @@ def test_an_interface_that_fails_is_named_and_the_others_are_read(end, outcome):
     clock = ManualClock()
     result = result_of(statistics_of(clock, Programs({"ens6": end}), "ens5", "ens6", "ens7"), clock)
     assert (result.outcome, result.incomplete) == (outcome, True)
-    assert [one.component.name for one in ethtool_stats.decode(result.output, Hints())] == ["ens5", "ens7"]
+    assert [one.component.name for one in link_state.decode(link_state.STATISTICS, result.output, Hints())] == [
+        "ens5",
+        "ens7",
+    ]
     assert result.error_text.startswith("ens6: ")
 
 
@@ -115,10 +118,10 @@ def test_without_the_program_the_probe_is_absent():
 def test_a_failure_is_a_fault_beside_the_statistics_of_the_others(interfaces):
     clock = ManualClock()
     statistics = statistics_of(clock, Programs({"ens6": ProbeResult(Outcome.FAILED, error_text="broken")}), *interfaces)
-    probe = Probe("ethtool", ethtool_stats.SOURCE, statistics.start, 60, statistics.timeout_seconds)
+    probe = Probe("ethtool", link_state.STATISTICS, statistics.start, 60, statistics.timeout_seconds)
     scheduler = ProbeScheduler([probe], clock, lambda: 0.0)
     found = [one for _ in range(4) for one in scheduler.poll()]
-    assert [source for source, _ in found] == [ethtool_stats.SOURCE] * (len(interfaces) - 1) + ["faultbridge"]
+    assert [source for source, _ in found] == [link_state.STATISTICS] * (len(interfaces) - 1) + ["faultbridge"]
     assert b"ens6: broken" in found[-1][1]
 
 

@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from faultbridge.decide.policyfile.parser import InvalidPolicy, field_guide, part_title, policy_schema, read_policy
-from faultbridge.decode.data import policies
+from faultbridge.decode.data import FOLDER
 from tests.loops import for_each
 from tests.policyfile.builders import GOOD, NESTED
 
@@ -57,7 +57,7 @@ def test_a_meaning_is_one_sentence_or_two() -> None:
     assert [name for name, one in field_guide().items() if one["meaning"][-1] != "." or len(one["meaning"]) > 160] == []
 
 
-@pytest.mark.parametrize("text", [GOOD, NESTED, policies.DEFAULT.read_text(encoding="utf-8")])
+@pytest.mark.parametrize("text", [GOOD, NESTED, (FOLDER / "policy" / "default.json").read_text(encoding="utf-8")])
 def test_a_valid_policy_is_valid_for_parser_and_schema(text: str) -> None:
     read_policy(text)
     assert list(VALIDATOR.iter_errors(yaml.safe_load(text))) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from faultbridge.decide.policyfile.parser import InvalidPolicy, read_policy, write_policy
 from faultbridge.decide.policyfile.schema import LimitsPart, RulePart, format_duration, parse_duration
-from faultbridge.decode.data import policies
+from faultbridge.decode.data import FOLDER, policies
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import BreakerScope, RepairAction
 from faultbridge.model.errors import Rejected
@@ -83,7 +83,7 @@ def test_a_mistake_in_the_sources_of_capacity_is_named(text: str, field: str, ex
 
 
 def test_the_default_policy_is_valid() -> None:
-    document = read_policy(policies.DEFAULT.read_text(encoding="utf-8"))
+    document = read_policy((FOLDER / "policy" / "default.json").read_text(encoding="utf-8"))
     assert policy_of(document) == policies.default_policy()
 
 

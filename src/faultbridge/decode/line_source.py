@@ -10,14 +10,13 @@ rows of `nvml-status` are tried for the lines of each other source too, after it
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
 
-from faultbridge.decode.data import LOG_SOURCES
+from faultbridge.decode.data import packaged_json
 from faultbridge.decode.data.patterns import Pattern, texts_of, with_fragments
 from faultbridge.decode.frames.chain import lines_of
 from faultbridge.decode.frames.clock import MONTHS, iso_instant, yearless_time
@@ -39,26 +38,15 @@ _STATUS = "nvml-status"
 
 
 @cache
-def _document(name: str) -> Mapping[str, Any]:
-    document: dict[str, Any] = json.loads((LOG_SOURCES / f"{name}.json").read_bytes())
-    return document
-
-
-@cache
 def status_rows() -> tuple[Pattern, ...]:
     """Return the rows about the status names of NVML, which any program can print."""
-    return texts_of(_document(_STATUS))
+    return texts_of(packaged_json(f"log_sources/{_STATUS}.json"))
 
 
 def status_code(text: str | None) -> str | None:
     """Return the fault code of the status of NVML that a text states, or None."""
     stated = text or ""
     return next((row.code for row in status_rows() if row.contains in stated and row.regex.search(stated)), None)
-
-
-def packaged(name: str) -> Decoder:
-    """Return the decoder of a source that a packaged file of rows describes."""
-    return decoder_of(name, _document(name))
 
 
 def decoder_of(name: str, document: Mapping[str, Any]) -> Decoder:

@@ -10,7 +10,7 @@ from itertools import chain, tee
 from typing import Any
 
 from faultbridge.decode import records
-from faultbridge.decode.data import LOG_SOURCES, packaged_sources
+from faultbridge.decode.data import FOLDER, packaged_json, packaged_sources
 from faultbridge.decode.frames.body import TextCleaner, joined, unpacked_pieces
 from faultbridge.decode.frames.chain import inner_texts
 from faultbridge.decode.frames.decoder import NO_HINTS, Decoded, Decoder, Hints
@@ -30,7 +30,7 @@ _JSON = re.compile(rb"\s{0,64}(?:\{|\[\s{0,64}\{)")
 @cache
 def names() -> tuple[str, ...]:
     """Return the names of all sources: those that a module reads, and each file of `data/log_sources`."""
-    return (*packaged_sources(), *sorted(file.stem for file in LOG_SOURCES.glob("*.json")))
+    return (*packaged_sources(), *sorted(file.stem for file in (FOLDER / "log_sources").glob("*.json")))
 
 
 @cache
@@ -40,9 +40,9 @@ def get(name: str) -> Decoder:
         raise Rejected("unknown_source", f"unknown source: {name!r}; allowed are {', '.join(names())}")
     row = packaged_sources().get(name)
     if row is None:
-        from faultbridge.decode.line_source import packaged
+        from faultbridge.decode.line_source import decoder_of
 
-        return packaged(name)
+        return decoder_of(name, packaged_json(f"log_sources/{name}.json"))
     module = import_module(f"faultbridge.decode.{row['module']}")
     # A module that reads several sources gets the name of the source as its first argument.
     found: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,11 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.decode.data import FOLDER, gpus_by_instance_type
+from faultbridge.decode.data import FOLDER, gpus_by_instance_type, packaged_json
 from faultbridge.model.errors import Rejected
 from faultbridge.model.values import replace
 
-_FOLDER = FOLDER / "verification"
+_TESTS = "verification/deep_tests.json"
 
 
 class DeepTest(Struct, frozen=True):
@@ -60,17 +59,12 @@ def peer_tests() -> tuple[DeepTest, ...]:
 @cache
 def expected_by_instance_type() -> Mapping[str, Expected]:
     """Return the expected values of an instance, by EC2 instance type (without HyperPod's prefix `ml.`)."""
-    return {name: Expected(**row) for name, row in _document()["instance_types"].items()}
+    return {name: Expected(**row) for name, row in packaged_json(_TESTS)["instance_types"].items()}
 
 
 def _tests(name: str) -> tuple[DeepTest, ...]:
-    rows: list[dict[str, Any]] = _document()[name]
-    return tuple(DeepTest(**{**row, "script": (_FOLDER / row["script"]).read_text()}) for row in rows)
-
-
-def _document() -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((_FOLDER / "deep_tests.json").read_bytes())
-    return document
+    rows: list[dict[str, Any]] = packaged_json(_TESTS)[name]
+    return tuple(DeepTest(**{**row, "script": (FOLDER / "verification" / row["script"]).read_text()}) for row in rows)
 
 
 # Reads the output of all-reduce tests: bus bandwidth, number of wrong values, number of GPUs.

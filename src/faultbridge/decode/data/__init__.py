@@ -20,15 +20,19 @@ if TYPE_CHECKING:
     from faultbridge.model.offenders import Odds
 
 FOLDER = Path(__file__).parent
-LOG_SOURCES = FOLDER / "log_sources"
-"""The folder with a file of rows for each source whose lines are read separately."""
+
+
+@cache
+def packaged_json(path: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file
+    """Return the content of a packaged file, such as `tables/dcgm.json`. It is read once, and no caller changes it."""
+    return json.loads((FOLDER / path).read_bytes())
 
 
 @cache
 def load_catalog() -> Catalog:
     """Return the packaged catalog of fault codes; each row is built when it is first used."""
-    index = _read("index.json")
-    raw = (row for name in index["files"] for row in _read(name))
+    index = packaged_json("catalog/index.json")
+    raw = (row for name in index["files"] for row in packaged_json(f"catalog/{name}"))
     rows = _LazyRows({row["code"]: row for row in raw})
     return Catalog(index["version"], rows, verification_coverage(), verifiers_by_fault(), failure_modes())
 
@@ -66,7 +70,7 @@ def row_document(row: Row, known: Catalog) -> dict[str, Any]:
 @cache
 def failure_modes() -> Mapping[str, Mode]:
     """Return the failure modes by name: what is physically wrong, whichever source and code reports it."""
-    return {name: _mode(name, raw) for name, raw in _read_beside("modes.json")["modes"].items()}
+    return {name: _mode(name, raw) for name, raw in packaged_json("modes.json")["modes"].items()}
 
 
 @cache
@@ -75,7 +79,7 @@ def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
 
     A level also covers everything that lower levels cover. The value of a level does not repeat that.
     """
-    verifiers: dict[str, dict[str, list[str]]] = _read_beside("coverage.json")["verifiers"]
+    verifiers: dict[str, dict[str, list[str]]] = packaged_json("coverage.json")["verifiers"]
     return {
         verifier: {int(level): tuple(covered) for level, covered in levels.items()}
         for verifier, levels in verifiers.items()
@@ -89,20 +93,20 @@ def verifiers_by_fault() -> frozenset[str]:
     Such a verifier runs at the lowest level that covers these faults, or at its highest level if no level covers all of
     them. A policy rule can name another level.
     """
-    return frozenset(_read_beside("coverage.json")["by_fault"])
+    return frozenset(packaged_json("coverage.json")["by_fault"])
 
 
 @cache
 def gpus_by_instance_type() -> Mapping[str, int]:
     """Return the number of GPUs of an instance, by EC2 instance type (without HyperPod's prefix `ml.`)."""
-    counts: dict[str, int] = _read_beside("instance_types.json")["gpus"]
+    counts: dict[str, int] = packaged_json("instance_types.json")["gpus"]
     return counts
 
 
 @cache
 def efa_rates_by_instance_type() -> Mapping[str, int]:
     """Return the rate of each EFA device in Gb/s, by EC2 instance type."""
-    rates: dict[str, int] = _read_beside("instance_types.json")["efa_gigabits_per_second"]
+    rates: dict[str, int] = packaged_json("instance_types.json")["efa_gigabits_per_second"]
     return rates
 
 
@@ -111,21 +115,21 @@ def offender_odds() -> Odds:
     """Return the probabilities for estimating whether a GPU card or its slot causes repeated faults."""
     from faultbridge.model.offenders import Odds
 
-    raw = _read_beside("offenders.json")
+    raw = packaged_json("offenders.json")
     return Odds(float(raw["repeat"]), float(raw["background"]))
 
 
 @cache
 def table(name: str) -> Mapping[str, Any]:
     """Return the tables of one subject, such as `dcgm`, by name."""
-    tables: dict[str, Any] = _read_beside(f"tables/{name}.json")
+    tables: dict[str, Any] = packaged_json(f"tables/{name}.json")
     return tables
 
 
 @cache
 def packaged_sources() -> Mapping[str, Mapping[str, Any]]:
     """Return the sources that a module of `decode` reads, by name."""
-    return {row["source"]: row for row in _read_beside("sources.json")["sources"]}
+    return {row["source"]: row for row in packaged_json("sources.json")["sources"]}
 
 
 @cache
@@ -201,11 +205,3 @@ def _row(raw: Mapping[str, Any]) -> Row:
         mode=mode.name,
         work=WorkEffect(raw.get("work", mode.work)),
     )
-
-
-def _read(name: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file
-    return _read_beside(f"catalog/{name}")
-
-
-def _read_beside(name: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file
-    return json.loads((FOLDER / name).read_bytes())

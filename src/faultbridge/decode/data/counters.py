@@ -5,15 +5,13 @@ A customer can replace the limits.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.decode.data import efa_rates_by_instance_type, table
+from faultbridge.decode.data import efa_rates_by_instance_type, packaged_json, table
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.values import replace
 
@@ -24,7 +22,6 @@ THRESHOLDS = "thresholds"
 """The member of a customer's mappings with the customer's own limits, by source and counter."""
 _OVERRIDABLE = ("limit", "seconds")
 _MAX_LIMIT = 2**63
-_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class Threshold:
 def thresholds() -> Mapping[tuple[str, str], Threshold]:
     """Return every packaged threshold, by source and counter."""
     found: dict[tuple[str, str], Threshold] = {}
-    for row in json.loads((_FOLDER / "thresholds" / "counters.json").read_bytes()):
+    for row in packaged_json("thresholds/counters.json"):
         fields = {name: value for name, value in row.items() if name not in {"sources", "counters"}}
         found |= {
             (source, counter): Threshold(counter, **fields) for source in row["sources"] for counter in row["counters"]
@@ -158,9 +155,7 @@ def expected_rate(extensions: Mapping[str, Mapping[str, Any]], cluster: str | No
 
 def check_rates(member: str, own: object) -> None:
     """Raise `Misconfigured` unless a customer's rates are valid, by instance type or by pattern."""
-    if not isinstance(own, dict):
-        raise Misconfigured(f"wrong type of {member}: {type(own).__name__}; expected a JSON object")
-    for name, rate in own.items():
+    for name, rate in _object(own, member).items():
         is_rate = isinstance(rate, int) and not isinstance(rate, bool) and 0 < rate <= _MAX_RATE
         if rate is not None and not is_rate:
             raise Misconfigured(f"wrong value of {member}.{name}: {rate!r}; expected a rate in Gb/s, or null")
@@ -173,5 +168,5 @@ def detectors(peers: str = "nodes") -> tuple[Detector, ...]:
 
     return tuple(
         Detector(**{**row, "counters": tuple(row["counters"]), "proved_by": tuple(row["proved_by"])})
-        for row in json.loads((_FOLDER / "detectors.json").read_bytes())[peers]
+        for row in packaged_json("detectors.json")[peers]
     )

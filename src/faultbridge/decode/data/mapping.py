@@ -6,24 +6,21 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
-from faultbridge.decode.data import failure_modes, load_catalog
+from faultbridge.decode.data import failure_modes, load_catalog, packaged_json
 from faultbridge.decode.data.counters import EFA_RATES, LINK_RATES, THRESHOLDS, check_rates, check_thresholds
 from faultbridge.decode.data.patterns import bounded_pattern
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.names import did_you_mean
 
-_FOLDER = Path(__file__).parent / "mappings"
 MAX_LENGTH = 256 * 1024
 NAMES = ("alerts", "conditions", "gpud", "health", "nvsentinel", "slurm", "training")
 
 
-@cache
 def packaged(name: str) -> Mapping[str, Any]:
     """Return a packaged mapping by its name, without a customer's extension."""
-    found: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_bytes())
+    found: dict[str, Any] = packaged_json(f"mappings/{name}.json")
     return found
 
 

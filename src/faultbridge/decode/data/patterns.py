@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import prod
-from pathlib import Path
 from typing import Any
 
+from faultbridge.decode.data import packaged_json
 from faultbridge.decode.frames.decoder import VIRTUAL_NAMES, lazy_pattern
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.fault_enums import ComponentType
@@ -137,7 +136,7 @@ def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
 @cache
 def packaged_texts(name: str) -> tuple[Pattern, ...]:
     """Return the packaged rows of one log, such as `kernel`; each is compiled when it is first used."""
-    return texts_of(json.loads((Path(__file__).parent / "texts" / f"{name}.json").read_bytes()))
+    return texts_of(packaged_json(f"texts/{name}.json"))
 
 
 def texts_of(document: Mapping[str, Any]) -> tuple[Pattern, ...]:
@@ -167,7 +166,6 @@ def first_match(rows: Iterable[Pattern], text: str) -> tuple[Pattern, dict[str, 
 #
 # It also loads the JSON Schema with which a customer's own mechanisms are checked.
 
-_FOLDER = Path(__file__).parent / "explain"
 DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical")
 """The domains with a file of mechanisms. A cause that is not known has the domain `unknown`."""
 
@@ -175,27 +173,22 @@ DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical"
 @cache
 def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
     """Return the packaged documents of `faultbridge explain`, one for each domain, such as `hardware`."""
-    return tuple(_read(f"{name}.json") for name in DOMAINS)
+    return tuple(packaged_json(f"explain/{name}.json") for name in DOMAINS)
 
 
 @cache
 def handled_rows() -> tuple[Mapping[str, Any], ...]:
     """Return the log patterns that mark a nearby error as handled by the process."""
-    return tuple(_read("handled.json")["handled"])
+    return tuple(packaged_json("explain/handled.json")["handled"])
 
 
-@cache
 def mechanism_schema() -> Mapping[str, Any]:
     """Return the JSON Schema for documents of log patterns and mechanisms, packaged or from a customer."""
-    return _read("schema.json")
+    schema: dict[str, Any] = packaged_json("explain/schema.json")
+    return schema
 
 
-@cache
 def explain_weights() -> Mapping[str, Any]:
     """Return the points of each kind of evidence (`weights`), and the `limits` of `faultbridge explain`."""
-    return _read("weights.json")
-
-
-def _read(name: str) -> Mapping[str, Any]:
-    found: dict[str, Any] = json.loads((_FOLDER / name).read_bytes())
-    return found
+    weights: dict[str, Any] = packaged_json("explain/weights.json")
+    return weights

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from faultbridge.decode.data import FOLDER
+from faultbridge.decode.data import packaged_json
 from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage.codec import load
-
-DEFAULT = FOLDER / "policy" / "default.json"
 
 
 def version_of(document: Mapping[str, Any]) -> str:
@@ -24,7 +21,7 @@ def version_of(document: Mapping[str, Any]) -> str:
 @cache
 def default_document() -> Mapping[str, Any]:
     """Return the document of the default policy, with its version."""
-    document = json.loads(DEFAULT.read_bytes())
+    document = packaged_json("policy/default.json")
     return {**document, "version": version_of(document)}
 
 

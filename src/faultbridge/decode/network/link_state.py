@@ -1,4 +1,4 @@
-"""Decodes `link-state`: the links of network interfaces, from `ip link`, `ip addr` or ethtool.
+"""Decodes `link-state` and `ethtool-stats`: links and counters of network interfaces, from iproute2 or ethtool.
 
 An interface is in use if it is listed as configured. A physical interface with the flag `UP` is also in use if it
 belongs to a bond or has a global address. It is no fault if an unused interface is down.
@@ -9,6 +9,12 @@ or absent; it only compares the rates of interfaces of the same kind with each o
 Grammar: a JSON list of iproute2's objects, or `{interfaces, configured}` with such a list; or the text that one of
 these tools prints. Times: none. Units: Gb/s. Errors: `Rejected(wrong_shape)` for other input. Source:
 iproute2, ethtool and captures.
+
+`ethtool-stats` are counters from `ethtool -S` or node_exporter metrics; only those that have a threshold are kept. The
+allowance counters of EC2 have none: counters of exceeded allowances show traffic shaping, not loss, and counters of
+available allowances are gauges. Grammar: `NIC statistics:` and `name: value` lines; with several interfaces, a line
+with the name comes before each one. Units: packets, events or bytes since the driver was loaded. Errors:
+`Rejected(no_framing)` without a statistic. Source: ethtool, the ENA and EFA drivers, node_exporter.
 """
 
 from __future__ import annotations
@@ -20,9 +26,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.decode.data.counters import expected_rate
+from faultbridge.decode.data.counters import counters_of, expected_rate
 from faultbridge.decode.frames.decoder import Hints, bounded, evidence, is_virtual, truncate
 from faultbridge.decode.frames.documents import blocks, documents, text_of
+from faultbridge.decode.frames.prometheus import samples
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
@@ -153,12 +160,14 @@ _NAME = re.compile(r"[^\s/]{1,64}")
 _Link = Mapping[str, Any]
 
 
-def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the interfaces in use, and a counter sample of each physical interface.
 
     The output of ethtool does not show which interfaces are in use. Its snapshot only compares the rates of the ports,
     and is left out if no rates can be compared.
     """
+    if source == STATISTICS:
+        return _of_statistics(body)
     text = text_of(body)
     if is_ethtool_settings(text):
         return tuple(_observations_of_settings(text, hints))
@@ -194,7 +203,7 @@ def _observations(document: object) -> Iterator[Observation]:
             yield CounterSample(SOURCE, _nic(name), {"operstate": state, "carrier": int("LOWER_UP" in _flags(link))})
 
 
-def recognize(body: bytes) -> bool:
+def recognize(_source: str, body: bytes) -> bool:
     """Return whether a body probably lists interfaces with their states, or has ethtool settings."""
     if body.lstrip()[:1] in {b"[", b"{"}:
         return b'"ifname"' in body and b'"operstate"' in body
@@ -274,3 +283,66 @@ def _nics(names: Mapping[str, _Link] | list[str]) -> tuple[Component, ...]:
 
 def _nic(name: str) -> Component:
     return Component(ComponentType.NIC, name=name)
+
+
+STATISTICS = "ethtool-stats"
+METRICS = ("node_ethtool_",)
+_HEADING = "NIC statistics:"
+_NAMED = re.compile(r"(?:== |# |Settings for |)([\w.@-]{1,64}):?(?: ==)?$")
+_COUNTER = re.compile(r"\s{0,16}(?:\[\d{1,4}\]: ?)?([\w.\[\] -]{1,64}): (-?\d{1,20})$")
+
+
+def _of_statistics(body: bytes) -> tuple[Observation, ...]:
+    """Return a counter sample of each interface, with the counters that have a threshold."""
+    text = text_of(body)
+    found = list(_of_metrics(text) if METRICS[0] in text else _of_text(text))
+    if not found:
+        raise Rejected("no_framing", "no statistics of an interface")
+    with_threshold = counters_of(STATISTICS)
+    samples_by_name = (
+        (name, {counter_name: value for counter_name, value in values.items() if counter_name in with_threshold})
+        for name, values in found
+    )
+    return tuple(
+        CounterSample(STATISTICS, Component(ComponentType.NIC, name=name), values)
+        for name, values in samples_by_name
+        if values
+    )
+
+
+def _of_text(text: str) -> Iterator[tuple[str | None, dict[str, int | str]]]:
+    """Yield the name and the counters of each interface in `ethtool -S` output."""
+    name: str | None = None
+    values: dict[str, int | str] = {}
+    started = False
+    for line in text.splitlines():
+        counter = _COUNTER.match(line[:256])
+        if counter:
+            started = True
+            values[counter[1].strip()] = int(counter[2])
+        elif line.strip() == _HEADING:
+            if values:
+                # A second heading without a name before it is a later sample of the same interface.
+                yield name, values
+                values = {}
+            started = True
+        elif (name_line := _NAMED.match(line.strip()[:128])) is not None:
+            if started:
+                yield name, values
+            name, values, started = name_line[1], {}, False
+    if started:
+        yield name, values
+
+
+def _of_metrics(text: str) -> Iterator[tuple[str | None, dict[str, int | str]]]:
+    found: dict[str, dict[str, int | str]] = {}
+    for sample in samples(text, METRICS):
+        device = sample.label("device")
+        if device and sample.value is not None:
+            name = sample.name.removeprefix(METRICS[0]).removesuffix("_total")
+            if name[:64] in found.get(device[:64], {}):
+                # A repeated series belongs to the next scrape.
+                yield from found.items()
+                found = {}
+            found.setdefault(device[:64], {})[name[:64]] = int(sample.value)
+    yield from found.items()
