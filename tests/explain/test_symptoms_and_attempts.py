@@ -14,6 +14,7 @@ from faultbridge.explain.signals.read_files import InputFile
 from faultbridge.explain.verdict.document import RankMap, verdict_document
 from faultbridge.explain.verdict.mechanisms import packaged_weights
 from faultbridge.explain.verdict.verdict import decide
+from faultbridge.model.cluster.jobs import node_of_rank, rank_text
 from faultbridge.model.enums import Outlook
 from tests.explain.verdicts import BOOK, NODES, decided, evidence_in, text_file, verdict
 
@@ -249,10 +250,16 @@ EXPECTED = {
     "ansi-token-colour.log": "STOP",
     "b28.log": "RESTART",
     "b40.log": "STOP",
+    "b42.log": "RESTART",
     "b50.log": "RESTART",
     "crash-loop-5-attempts.log": "STOP",
     "h01-oomkilled-25h.log": "RESTART",
     "h05.log": "RESTART",
+    "no-times.err": "RESTART",
+}
+NAMED = {
+    "launch-failure-one-rank.log": ("nodes-4x8.json", 21, "gpu-node2"),
+    "watchdog-rank-11-missing.log": ("nodes-2x8.json", 11, "n-2"),
 }
 
 
@@ -260,3 +267,12 @@ EXPECTED = {
 def test_the_measured_weaknesses_are_gone() -> None:
     found = {name: str(decided([text_file(name, (SHARED / name).read_bytes())], {}).outlook) for name in EXPECTED}
     assert found == EXPECTED
+    for name, (nodes, rank, node) in NAMED.items():
+        placed = node_of_rank({one: rank_text(own) for one, own in json.loads((SHARED / nodes).read_bytes()).items()})
+        shown = document(text_file(name, (SHARED / name).read_bytes()), nodes=placed)
+        assert ([one["rank"] for one in shown["ranks"]], shown["check"]) == ([rank], [node])
+    old = "old-xid-25d-before-reboot.kern.log"
+    files = [
+        text_file(name, (SHARED / one).read_bytes()) for name, one in (("job.err", "no-times.err"), (f"n-1/{old}", old))
+    ]
+    assert (decided(files).nodes, decided(files).outlook) == ((), Outlook.RESTART)
