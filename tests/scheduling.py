@@ -15,6 +15,12 @@ _DEPLOYMENT = "tests/install/test_deploy_command.py"
 _STACK_TESTS = ("tests/local/", "tests/e2e/", _DEPLOYMENT)
 _OF_SHARED_STACK = ("tests/e2e/", "tests/local/test_archive.py", "tests/local/test_product.py", _DEPLOYMENT)
 """Tests on the product's stack, which one process starts once; the others of `tests/local` start smaller ones."""
+_IN_ONE_PROCESS = {
+    "tests/adapters/": "clients of AWS",
+    "tests/contracts/": "clients of AWS",
+    "tests/architecture/": "syntax trees",
+}
+"""What the tests of a folder share, which takes a process seconds and hundreds of megabytes."""
 
 
 class StacksTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type annotations
@@ -27,7 +33,7 @@ class StacksTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
     def _split_scope(self, nodeid: str) -> str:
         if needs_stack(nodeid):
             return "shared stack" if nodeid.startswith(_OF_SHARED_STACK) else "own stacks"
-        scope: str = super()._split_scope(nodeid)
+        scope: str = _in_one_process(nodeid) or super()._split_scope(nodeid)
         return scope
 
 
@@ -36,11 +42,17 @@ def needs_stack(nodeid: str) -> bool:
     return nodeid.startswith(_STACK_TESTS)
 
 
+def _in_one_process(nodeid: str) -> str | None:
+    return next((shared for folder, shared in _IN_ONE_PROCESS.items() if nodeid.startswith(folder)), None)
+
+
 def start_order(item: pytest.Item) -> int:
-    """Return the sort key of a test: tests on stacks and slow ones start first, so that they do not delay the end."""
+    """Return the sort key of a test: those on stacks, of large groups, and slow ones start first, not at the end."""
     if needs_stack(item.nodeid):
         return 0 if item.nodeid.startswith(_OF_SHARED_STACK) else 1
-    return 2 if item.get_closest_marker("slow") else 3
+    if _in_one_process(item.nodeid):
+        return 2
+    return 3 if item.get_closest_marker("slow") else 4
 
 
 def repeat_command(nodeid: str, inputs: Mapping[str, str | None]) -> str:

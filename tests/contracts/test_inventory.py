@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from moto.autoscaling.models import autoscaling_backends
-from moto.core import DEFAULT_ACCOUNT_ID
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.inventory import Ec2Inventory
@@ -86,6 +84,9 @@ def on_ec2(clients: Clients) -> World:
         )
 
     def resize(size: int) -> None:
+        from moto.autoscaling.models import autoscaling_backends  # a hundred megabytes
+        from moto.core import DEFAULT_ACCOUNT_ID
+
         # Through the service, moto would start the instances at once.
         backend = autoscaling_backends[DEFAULT_ACCOUNT_ID][REGION]
         backend.autoscaling_groups[group].desired_capacity = size

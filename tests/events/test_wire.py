@@ -59,7 +59,9 @@ def test_no_event_is_larger_than_60_kb_and_shortened_evidence_keeps_the_body(fil
     assert body_of(detail) == original
 
 
-@pytest.mark.parametrize("evidence", ["\x00" * 4096, '"' * 4096, "ü" * 2048, "€" * 1365], ids=ascii)
+@pytest.mark.parametrize(
+    "evidence", ["\x00" * 4096, '"' * 4096, "ü" * 2048, "€" * 1365], ids=lambda text: ascii(text[0])
+)
 def test_shortened_evidence_uses_the_available_space(evidence: str) -> None:
     detail = detail_of(body(text="x" * (MAX_BYTES - 1000)), evidence)
     assert truncated(detail) == ["/data/evidence"]

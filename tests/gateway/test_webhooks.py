@@ -80,7 +80,7 @@ def test_what_a_webhook_reports_is_a_claim_of_its_sender_although_our_own_functi
         ({"body": b"x" * (MAX_BYTES + 1)}, (413, "too_large")),
         ({"body": b"  "}, (400, "empty")),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 def test_an_invalid_or_forbidden_post_is_refused_and_logged_and_not_queued(client, request_, answer, caplog):
     refused = client.post(**request_)
