@@ -6,14 +6,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.decide.fold.attribution import MAX_EVICTED, NOTED_BECAUSE, keep_end
+from faultbridge.decide.fold.attribution import MAX_EVICTED, NOTED_BECAUSE, OTHER_INSTANCE, keep_end
 from faultbridge.decide.fold.capacity import MAX_TOMBSTONES
 from faultbridge.decide.fold.changes import ChangeKind
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import Clear, Component
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
-from tests.builders import NOON, after, arrival, fault, folded, node
+from faultbridge.model.values import replace
+from tests.builders import GPU, NOON, after, arrival, fault, folded, node
 
 
 def nic(number: int) -> Component:
@@ -67,3 +68,17 @@ def test_the_oldest_evicted_code_becomes_the_floor_when_there_are_too_many() -> 
     assert floors == [None] * MAX_EVICTED + [NOON]
     assert len(evicted) == MAX_EVICTED
     assert keep_end("code-x", after(minutes=90), evicted, after(minutes=60)) == after(minutes=60)
+
+
+@pytest.mark.parametrize(("instance", "outcome"), [(1, Outcome.STALE), (2, Outcome.RECORDED)])
+def test_a_fault_of_a_successor_from_before_the_end_of_the_same_fault_of_its_predecessor_is_noted(
+    instance: int, outcome: Outcome
+) -> None:
+    state = folded(node(), arrival(fault())).state
+    state = folded(state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(seconds=60))).state
+    assert state.incarnation is not None
+    state = replace(state, incarnation=replace(state.incarnation, instance=instance))
+    late = folded(state, arrival(fault(), at=after(seconds=50), record_id="r-late"))
+    assert late.outcomes == {"r-late": outcome}
+    assert list(late.state.conditions) == []
+    assert [change.reason for change in late.changes] == ([OTHER_INSTANCE] if instance == 2 else [])

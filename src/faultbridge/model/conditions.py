@@ -224,11 +224,12 @@ class Tombstone(Stored, frozen=True):
     """What is kept of an ended condition: its end, and the last observation time of each source and fault code.
 
     It prevents a late report from opening the condition again. The keys of `reporters` are those of `reporter_key`,
-    with the fault code as the row.
+    with the fault code as the row. `instance` is the number of the node's instance at the end; 0 is not known.
     """
 
     ended_at: datetime
     reporters: Mapping[str, datetime] = field(default_factory=dict)
+    instance: int = 0
 
 
 def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> datetime | None:

@@ -49,6 +49,7 @@ MAX_DISTANCE, MAX_DISTANCE_OF_MODE = timedelta(minutes=15), timedelta(hours=1)
 """How long before or after a condition a report can mean it; the second one is for a report of the same mode."""
 MAX_EVICTED = 32
 NOTED_BECAUSE = "older than what is stored about ended faults, so it may be one of them"
+OTHER_INSTANCE = "older than the end of the same fault of an earlier instance of the node"
 NEW_CODE = "older than the end of the same fault, which was not reported under this code before it ended"
 
 Conditions = Mapping[str, Condition]
@@ -117,8 +118,8 @@ def last_time(tombstone: Tombstone) -> datetime:
     return max((tombstone.ended_at, *tombstone.reporters.values()))
 
 
-def tombstone_of(condition: Condition, at: datetime) -> Tombstone:
-    """Return the tombstone of a condition that ended at `at`; without an active reporter, its last one withdrew it.
+def tombstone_of(condition: Condition, at: datetime, instance: int) -> Tombstone:
+    """Return the tombstone of a condition of an instance; without an active reporter, its last one withdrew it.
 
     A fault and its withdrawal by one source can have the same time. The fault then counts, whichever arrives first, so
     a withdrawal covers the time up to the millisecond before it.
@@ -128,7 +129,7 @@ def tombstone_of(condition: Condition, at: datetime) -> Tombstone:
     for key, reporter in condition.reporters.items():
         report, last_at = without_row(key), end if reporter.last_at == at else reporter.last_at
         times[report] = max(last_at, times.get(report, last_at))
-    return Tombstone(end, times)
+    return Tombstone(end, times, instance)
 
 
 def has_tombstone_after(

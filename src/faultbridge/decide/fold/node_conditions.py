@@ -21,6 +21,7 @@ from faultbridge.decide.fold.condition_updates import (
     reporter_of,
 )
 from faultbridge.decide.fold.rating import rated
+from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.normalize.trust import is_claim
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.conditions import (
@@ -54,6 +55,7 @@ class NodeConditions:
         self._snapshots = dict(state.snapshots)
         self._noted = dict(state.noted)
         self._floor, self._evicted = state.floor, dict(state.evicted)
+        self._instance = state.incarnation.instance if state.incarnation else 0
         self.devices = state.devices
         self._sizes: capacity.KnownSizes = {}
 
@@ -106,7 +108,11 @@ class NodeConditions:
     def _apply_new(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
         if attribution.has_tombstone_after(key, fault, arrival.at, self._tombstones, self._catalog):
             tombstone = self._tombstones.get(key)
-            return Outcome.STALE if tombstone is None else self._ended_before(fault, tombstone.reporters, arrival)
+            return (
+                Outcome.STALE
+                if tombstone is None
+                else self._ended_before(fault, tombstone.reporters, arrival, tombstone.instance)
+            )
         evicted = None if key in self._tombstones else attribution.last_evicted(fault, self._evicted, self._catalog)
         if any(limit is not None and arrival.at <= limit for limit in (self._floor, evicted)):
             note_key = condition_key(fault.code, fault.component)
@@ -116,12 +122,18 @@ class NodeConditions:
         self._begin(key, fault, arrival)
         return Outcome.RECORDED
 
-    def _ended_before(self, fault: Fault, reporters: Iterable[str], arrival: Arrival) -> Outcome:
-        """Return that a fault from before the end of its condition is stale; note it if its code was not reported."""
-        if attribution.is_reported_code(fault.code, reporters):
+    def _ended_before(self, fault: Fault, reporters: Iterable[str], arrival: Arrival, instance: int = 0) -> Outcome:
+        """Return that a fault from before the end of its condition is stale; note it if it was not seen before.
+
+        It was not if its code was not reported, or if the condition was one of an earlier instance: an instance reports
+        its faults also before it backs the node.
+        """
+        is_own = instance in {0, self._instance} or arrival.incarnation is not IncarnationMatch.CURRENT
+        if is_own and attribution.is_reported_code(fault.code, reporters):
             return Outcome.STALE
         key = condition_key(fault.code, identity(fault.component, self.devices))
-        return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, attribution.NEW_CODE)
+        reason = attribution.NEW_CODE if is_own else attribution.OTHER_INSTANCE
+        return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, reason)
 
     def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
         """End what a source reported under the code of a clear. The condition ends if nothing else reports it.
@@ -162,7 +174,7 @@ class NodeConditions:
     def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
         """End a condition, keep its report times as a tombstone, and remove tombstones above the limit."""
         del self.active[key]
-        self._tombstones[key] = attribution.tombstone_of(condition, at)
+        self._tombstones[key] = attribution.tombstone_of(condition, at, self._instance)
         self._floor = capacity.evict_tombstones(self._tombstones, self._evicted, self._floor)
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
@@ -365,4 +377,5 @@ def merge_tombstones(first: Tombstone, second: Tombstone) -> Tombstone:
     return Tombstone(
         ended_at=max(first.ended_at, second.ended_at),
         reporters={source: max(each[source] for each in times if source in each) for source in sorted(sources)},
+        instance=max(first.instance, second.instance),
     )

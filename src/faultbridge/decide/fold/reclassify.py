@@ -75,6 +75,6 @@ def _tombstones(state: NodeState, catalog: Catalog) -> dict[str, Tombstone]:
         for name, at in tombstone.reporters.items():
             by_mode.setdefault(catalog.row(code_of(name)).mode, {})[name] = at
         for mode, reporters in by_mode.items():
-            ended, new = Tombstone(tombstone.ended_at, reporters), f"{mode}@{component}"
+            ended, new = replace(tombstone, reporters=reporters), f"{mode}@{component}"
             found[new] = merge_tombstones(found[new], ended) if new in found else ended
     return found
