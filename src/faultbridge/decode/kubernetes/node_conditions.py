@@ -203,7 +203,7 @@ def _component(code: str) -> Component:
 
 
 _OF_DEVICES = re.compile(
-    rb'"taints"|"allocatedResourcesStatus"|UnexpectedAdmissionError|(?:Run|Create)ContainerError|StartError'
+    rb'\btaints\b"?:|"allocatedResourcesStatus"|UnexpectedAdmissionError|(?:Run|Create)ContainerError|StartError'
 )
 
 
@@ -219,7 +219,9 @@ def recognize(source: str, body: bytes) -> bool:
         found = found and not names_condition_type(body, EKS_SOURCE)
     else:
         found = is_whole or b"LastTransitionTime" in body or is_kubectl_table(text_of(body))
-        of_devices = re.search(rb'"kind": ?"(?:ResourceSlice|Pod)"', body) and _OF_DEVICES.search(body)
+        of_devices = re.search(rb'"kind": ?"(?:ResourceSlice|Pod)"|kind: ResourceSlice', body) and _OF_DEVICES.search(
+            body
+        )
         found = found or of_devices is not None
     return found or (
         names_condition_type(body, source)

@@ -30,7 +30,8 @@ _LOGGED = frozenset({_SENT, "resolved condition"})
 _POD_REASONS = frozenset({"UnexpectedAdmissionError", "RunContainerError", "CreateContainerError", "StartError"})
 _CONTAINER_STATES = (("state", "waiting"), ("state", "terminated"), ("lastState", "terminated"))
 # The taints of NVIDIA's DRA driver, apart from the one that names an Xid.
-_TAINTS = frozenset({"gpu.nvidia.com/gpu-lost", "gpu.nvidia.com/unmonitored"})
+_DRIVER = "gpu.nvidia.com/"
+_TAINTS = frozenset({f"{_DRIVER}gpu-lost", f"{_DRIVER}unmonitored"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,8 @@ def _of_slice(document: Mapping[str, Any]) -> Iterator[NodeEvent]:
         uuid = text(members(members(basic.get("attributes")).get("uuid")).get("string"), 64)
         for taint in objects_in(basic.get("taints")):
             key, value = text(taint.get("key"), 128) or "", text(taint.get("value"), 64) or ""
-            message = f"{text(device.get('name'), 128)} has the taint {key}={value}:{text(taint.get('effect'), 32)}"
+            name = text(device.get("name"), 128) or "a device"
+            message = f"{name} has the taint {key}={value}:{text(taint.get('effect'), 32)}"
             reason = f"{key}={value}" if key.endswith("/xid") else key if key in _TAINTS else "DeviceUnhealthy"
             if taint.get("effect") != "None" or reason != "DeviceUnhealthy":
                 node, at = node_name(text(spec.get("nodeName"), 253)), instant(taint.get("timeAdded"))
@@ -221,10 +223,12 @@ def _event(item: Mapping[str, Any]) -> NodeEvent | None:
     return NodeEvent(node_name(host if of_pod else name), reason, message, at, is_warning, pod=name if of_pod else None)
 
 
-def _of_yaml(body: str) -> Iterator[NodeConditions]:
-    """Yield one unnamed node with all conditions in `kubectl -o yaml` output. Other YAML yields nothing."""
+def _of_yaml(body: str) -> Iterator[NodeConditions | NodeEvent]:
+    """Yield one unnamed node with all conditions in `kubectl -o yaml` output, and the tainted devices of a slice."""
     found: list[Condition] = []
+    devices: list[dict[str, Any]] = []
     fields: dict[str, str] = {}
+    uuid = node = None
     for line in [*body.splitlines(), "- end: of list"]:
         entry = line.strip() if line[:1] == " " else line
         field_match = _YAML_FIELD.match(entry if entry.startswith("- ") else f"  {entry}")
@@ -232,10 +236,14 @@ def _of_yaml(body: str) -> Iterator[NodeConditions]:
             continue
         if entry.startswith("- ") and (condition := _condition(fields)) is not None:
             found.append(condition)
+        elif entry.startswith("- ") and fields.get("key", "").startswith(_DRIVER):
+            devices.append({"attributes": {"uuid": {"string": uuid}}, "taints": [fields]})
         fields = {} if entry.startswith("- ") else fields
-        fields[field_match[1]] = field_match[2].strip().strip("\"'")
+        fields[field_match[1]] = value = field_match[2].strip().strip("\"'")
+        uuid, node = value if _UUID.fullmatch(value) else uuid, value if field_match[1] == "nodeName" else node
     if found:
         yield NodeConditions(None, tuple(found))
+    yield from _of_slice({"spec": {"nodeName": node, "devices": devices}})
 
 
 def _of_description(body: str) -> Iterator[NodeConditions | NodeEvent]:
