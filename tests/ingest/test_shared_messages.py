@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.model.errors import Transient
@@ -55,7 +55,6 @@ def shared(*records: Delivery, name: str = "m-shared") -> Delivery:
     return replace(records[0], id=name, text=join_records([one.text for one in records]))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(sorted(KINDS)), min_size=2, max_size=10), st.booleans())
 def test_a_shared_message_has_the_same_outcomes_and_effects_as_its_records_in_one_batch(
     kinds: Sequence[str], twice: bool
@@ -75,7 +74,6 @@ def test_a_shared_message_has_the_same_outcomes_and_effects_as_its_records_in_on
     assert _heartbeats(together) == ({KEY.node} if "heartbeat" in kinds else set())
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["xid 79", "xid 31", "xid 63", "healthy"]), min_size=2, max_size=10))
 def test_a_shared_message_ends_in_the_same_conditions_as_its_records_delivered_one_by_one(kinds: Sequence[str]) -> None:
     together, alone = World(), World()

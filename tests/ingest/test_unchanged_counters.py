@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.decide.fold.changes import Arrival
@@ -124,7 +124,6 @@ def sent(folder: Path, stretches: Sequence[tuple[tuple[int, int], int, bool]]) -
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(stretches=STRETCHES, alone=st.booleans(), repeats=st.lists(st.integers(0, 9), min_size=1, max_size=6))
 def test_the_same_faults_are_found_for_every_sequence_of_samples(stretches, alone: bool, repeats: list[int]) -> None:
     optimized, reference = Counters(stated=True), Counters(stated=False)

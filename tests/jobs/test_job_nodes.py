@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.model.enums import MAX_JOBS_OF_NODE, CaseStatus
@@ -160,7 +160,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(steps=STEPS)
 def test_whatever_starts_and_ends_each_event_names_exactly_the_jobs_that_run_on_its_node(steps: Any) -> None:
     world = LedgerFixture()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faultbridge.model.errors import Rejected
@@ -74,7 +74,6 @@ def timeline_of(entries: int) -> tuple[Timeline, Head]:
 TIMELINE, HEAD = timeline_of(60)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(-5, 65), st.integers(-5, 65), st.integers(1, 70))
 @example(-5, -5, 1)
 def test_a_window_holds_the_newest_entries_of_its_span_and_states_whether_there_are_older_ones(
