@@ -68,7 +68,7 @@ def write_page(event: PagedEvent, rule: PageRule, stored: StoredDetails, links: 
     metadata, data = event.metadata, event.data
     fields = _fields(event, stored)
     values = _TextValues({"case": metadata.case_id} | {name: str(one) for name, one in fields.items() if one})
-    cause = _suspect(data, stored.case)
+    cause = _cause_of(data, stored.case)
     shows = () if "{case}" in rule.command and not metadata.case_id else (rule.command.format_map(values),)
     found = answer(_row(data, fields), fields) if rule.state is PageState.TRIGGERED else None
     return Page(
@@ -172,25 +172,25 @@ class _TextValues(dict[str, str | None]):
         return "?"
 
 
-class _Suspect(Struct, frozen=True):
+class _Cause(Struct, frozen=True):
     code: str | None
     component: Component | None
     message: str = ""
     mode: str | None = None
 
 
-def _suspect(data: EventData | None, case: Case | None) -> _Suspect | None:
+def _cause_of(data: EventData | None, case: Case | None) -> _Cause | None:
     """Return the cause of an event, or of its case."""
     mode = case.mode if case else None
     match data:
         case CaseStatusData(cause=of):
-            return _Suspect(of.code, of.component, of.message or "", of.failure_mode or mode)
+            return _Cause(of.code, of.component, of.message or "", of.failure_mode or mode)
         case ClusterIncidentData(cause=suspected):
-            return _Suspect(suspected.code, suspected.component, suspected.text, mode)
-    return _Suspect(case.code, component_data(case.component), mode=mode) if case else None
+            return _Cause(suspected.code, suspected.component, suspected.text, mode)
+    return _Cause(case.code, component_data(case.component), mode=mode) if case else None
 
 
-def _fault_text(cause: _Suspect) -> str:
+def _fault_text(cause: _Cause) -> str:
     fault, message = " ".join(filter(None, (cause.code, component_text(cause.component)))), cause.message
     if message == fault or message.startswith((f"{fault}:", f"{fault} ")):
         return message
@@ -369,7 +369,7 @@ class Paging(Struct, frozen=True):
             page = replace(page, buttons=buttons_of(page.location, rule.kind, stored.case))
         if is_stub:
             page = replace(page, note=_TOO_LARGE)
-        cause = _suspect(event.data, stored.case)
+        cause = _cause_of(event.data, stored.case)
         subject = subject_of(stored.node, stored.config, cause.mode if cause else None)
         silence = self._silence_of(page, subject)
         outcome = self._decide(event, page, rule, stored.config, silence)
