@@ -132,7 +132,7 @@ def test_occupied_default_ports_are_replaced_by_free_ports(monkeypatch: pytest.M
 def test_the_error_names_an_emulator_that_ends_at_its_start_and_its_last_log_line(
     home: Path, project: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifecycle, "compute_plane_environment", lambda *_: {"PATH": os.environ["PATH"]})
+    monkeypatch.setattr(lifecycle.environment, "compute_plane_environment", lambda *_: {"PATH": os.environ["PATH"]})
     error = failure(project)
     assert isinstance(error, Transient)
     assert "the compute-plane ended at its start: KeyError: 'FAULTBRIDGE_LOCAL_FOLDER'" in str(error)
