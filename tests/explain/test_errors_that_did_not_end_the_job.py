@@ -215,3 +215,20 @@ def test_text_that_a_program_shortens_is_no_damaged_file() -> None:
     unknown = "acme.BadShardError: shard 113 has no column\n"
     assert verdict(f"metrics: error message truncated to 1024 characters\n{unknown}").outlook is Outlook.RESTART
     assert verdict("OSError: image file is truncated (44 bytes not processed)\n").outlook is Outlook.STOP
+
+
+@pytest.mark.parametrize("tag", ["", "[rank3]: "])
+def test_an_error_raised_while_an_error_that_may_be_of_hardware_was_handled_does_not_stop_the_job(tag: str) -> None:
+    chained = """Traceback (most recent call last):
+  File "/opt/t/train.py", line 88, in step
+    loss.backward()
+torch.AcceleratorError: CUDA error: unspecified launch failure
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/opt/t/train.py", line 99, in main
+    log(state['x'])
+KeyError: 'x'
+"""
+    assert verdict("".join(f"{tag}{line}\n" for line in chained.splitlines())).outlook is Outlook.RESTART

@@ -105,3 +105,34 @@ def test_an_image_of_a_registry_that_limits_pulls_is_not_missing(reason: str) ->
     waiting = "pod/w-1 Error: ImagePullBackOff\n"
     assert verdict(waiting).outlook is Outlook.STOP
     assert verdict(f'{waiting}Failed to pull image "train:3": {reason}\n').outlook is Outlook.RESTART
+
+
+TRAINED = "".join(
+    f"2026-02-03 0{minute // 60}:{minute % 60:02d}:00 step {minute} loss=2.1\n" for minute in range(240, 300)
+)
+BROKEN = "2026-02-03 05:00:30 [rank3]: torch.distributed.DistBackendError: NCCL error: remote process exited\n"
+
+
+def test_a_fault_after_which_the_job_trained_for_hours_is_not_its_cause() -> None:
+    early, late = (
+        verdict(TRAINED + BROKEN, f"{at}+00:00 n-2 kernel: {LOST}\n")
+        for at in ("2026-02-03T02:00:00", "2026-02-03T04:59:50")
+    )
+    assert (early.outlook, early.nodes) == (Outlook.RESTART, ())
+    assert (late.outlook, late.nodes) == (Outlook.RESTART_WITHOUT, ("n-2",))
+
+
+@pytest.mark.parametrize(
+    "boot",
+    [
+        "2026-02-03T04:00:00+00:00 n-2 kernel: Linux version 6.8.0\n",
+        "2026-02-03T04:00:00+00:00 n-2 kernel: [    0.000000] Command line: BOOT_IMAGE=/vmlinuz\n",
+        "2026-02-03T04:00:00+00:00 n-2 kernel: BIOS-provided physical RAM map:\n",
+        "-- Boot 0123456789abcdef0123456789abcdef --\n2026-02-03T04:00:00+00:00 n-2 systemd[1]: started\n",
+        "-- Reboot --\n2026-02-03T04:00:00+00:00 n-2 systemd[1]: started\n",
+    ],
+)
+def test_a_fault_before_a_reboot_is_not_the_cause_however_the_log_shows_the_reboot(boot: str) -> None:
+    before = f"2026-02-03T03:00:00+00:00 n-2 kernel: {LOST}\n"
+    assert verdict(BROKEN, before).outlook is Outlook.RESTART_WITHOUT
+    assert verdict(BROKEN, before + boot).outlook is Outlook.RESTART

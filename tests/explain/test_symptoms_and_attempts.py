@@ -109,6 +109,22 @@ def test_progress_between_attempts_permits_another_one() -> None:
     assert (found["verdict"], found["attempts"]["count"], found["attempts"]["repeated"]) == ("RESTART", 3, 1)
 
 
+PROGRESS_WITHOUT_STEPS = {
+    "tqdm": "\r 13%|#3   | {}/2190 [06:11<10:30,  2.19it/s]",
+    "Lightning": "\rEpoch 0:  1%| | 9/10000 [00:31<1:00, 3.1s/it, v_num=0, global_step={}.0]",
+    "a step of all": "INFO Step {}/10000 done\n",
+}
+
+
+@pytest.mark.parametrize("line", PROGRESS_WITHOUT_STEPS.values(), ids=PROGRESS_WITHOUT_STEPS)
+def test_work_whose_steps_cannot_be_read_may_be_progress_and_an_attempt_without_work_is_none(line: str) -> None:
+    def attempts(work: str) -> str:
+        return RESTARTED.join(work.format(count) * bool(work) + "\n" + UNKNOWN for count in (300, 700, 1100))
+
+    assert verdict(attempts(line)).outlook is Outlook.RESTART
+    assert verdict(attempts("")).outlook is Outlook.STOP
+
+
 def test_attempts_with_different_errors_are_no_loop() -> None:
     errors = (LAUNCH, "torch.cuda.CudaError: CUDA error: unknown error\n", LAUNCH)
     assert verdict("".join(steps(40, 60) + one + RESTARTED for one in errors)).outlook is Outlook.RESTART
@@ -151,6 +167,34 @@ def test_a_container_that_was_killed_for_memory_after_a_day_may_restart() -> Non
     ended = "  Finished:     Tue, 03 Feb 2026 05:00:30 +0000\n"
     assert verdict(state.format(1) + ended).outlook is Outlook.RESTART
     assert verdict(state.format(5) + ended).outlook is Outlook.STOP
+
+
+POD_THAT_RUNS_AGAIN = """    State:          Running
+      Started:      Wed, 04 Feb 2026 06:00:00 +0000
+    Last State:     Terminated
+      Reason:       OOMKilled
+      Started:      Tue, 03 Feb 2026 04:58:00 +0000
+      Finished:     Wed, 04 Feb 2026 05:59:30 +0000
+"""
+POD_WITH_INIT_CONTAINER = """  setup:
+      Started:      Tue, 03 Feb 2026 04:57:00 +0000
+      Finished:     Tue, 03 Feb 2026 04:57:03 +0000
+  train:
+      Reason:       OOMKilled
+      Started:      Tue, 03 Feb 2026 04:58:00 +0000
+      Finished:     Wed, 04 Feb 2026 05:59:30 +0000
+"""
+POD_AS_YAML = """      terminated:
+        exitCode: 137
+        finishedAt: "2026-02-04T05:59:30Z"
+        reason: OOMKilled
+        startedAt: "2026-02-03T04:58:00Z"
+"""
+
+
+@pytest.mark.parametrize("pod", [POD_THAT_RUNS_AGAIN, POD_WITH_INIT_CONTAINER, POD_AS_YAML])
+def test_the_run_of_a_container_is_that_of_the_one_that_ran_longest_in_each_form_of_a_pod(pod: str) -> None:
+    assert verdict(pod).outlook is Outlook.RESTART
 
 
 def test_the_end_of_a_container_is_no_progress_after_the_error_that_ended_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from faultbridge.model.cluster.jobs import Attempts
@@ -102,8 +104,20 @@ def test_the_policy_may_state_how_many_runs_that_end_alike_stop_the_job(limit: i
     assert found == outlooks
 
 
+@pytest.mark.parametrize(("hours", "outlook"), [(0, "STOP"), (2, "RESTART")])
+def test_long_runs_without_heartbeats_may_have_made_progress_and_short_ones_did_not(hours: int, outlook: str) -> None:
+    world = World(nodes=1)
+    for _ in range(3):
+        jobs(world).start(CLUSTER, "1", ["node-1"])
+        world.clock.advance(timedelta(hours=hours, minutes=1))
+        run(world, None, UNKNOWN)
+    verdict = jobs(world).show(CLUSTER, "1").verdict
+    assert verdict is not None
+    assert verdict.outlook == outlook
+
+
 def test_the_best_step_of_all_runs_is_kept() -> None:
     counted = Attempts()
     for step in (100, 80, None, 90):
-        counted = counted.after("same", step)
+        counted = counted.after("same", step, timedelta(minutes=5))
     assert (counted.number, counted.repeated, counted.step) == (5, 4, 100)

@@ -64,7 +64,7 @@ def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
 
 _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-_TAG = re.compile(r"(?:\[[^\]]{0,64}\]:? ?|\([^)]{0,64}\) ?){1,4}")
+_TAG = re.compile(r"^(?:\[[^\]]{0,64}\]:? ?|\([^)]{0,64}\) ?){1,4}")
 _NCCL_STATE = "NCCL INFO"
 _LINE_END = re.compile(r"[\r\n]")
 _MAX_CHAIN = 8
@@ -188,8 +188,12 @@ _ERROR = re.compile(
 )
 """The start of an error in any program's words: only shown, never a reason for a verdict."""
 _MAX_ERRORS = 64
-_CONTAINER = {one: re.compile(rb"%s:\s+(\S.{20,40})" % one.encode()) for one in ("Started", "Finished")}
+_CONTAINER = re.compile(
+    rb"Started:\s+(\S.{20,40}?)\s+Finished:\s+(\S[^\n]{20,40})"  # `kubectl describe`
+    rb"|finishedAt\W{2,4}([\dTZ:-]{20})(?:(?!finishedAt)[^}]){0,512}startedAt\W{2,4}([\dTZ:-]{20})"
+)
 _PROGRESS = re.compile(rb"(?:\b[Ii]ter(?:ation)?|\b[Ss]tep|\b[Ee]poch|'loss')\W{1,12}\d")
+_WORK = re.compile(rb"%s|_step\W{1,12}\d|\d{2,12}/\d{2,12} \[\d{1,3}:\d\d" % _PROGRESS.pattern)
 _STEP = re.compile(
     rb"\b(?:[Ii]ter(?:ation)?|[Ss]tep)\W{1,12}(\d{1,12})\b[^\n]{0,512}?\b(?:loss|lr|grad|tokens|tgs|tps|mfu|time)\b"
     rb"|'loss': [^\n]{0,256}?'epoch': (\d{1,6}(?:\.\d{1,9})?)"
@@ -260,11 +264,15 @@ class JobLogReader:
         self._find_restart(piece, len(piece))
         self._read_progress(piece)
         self._read_steps(piece)
-        self._attempts[-1] = replace(self._attempts[-1], step=self._last_step, error=self._error_of(piece, len(piece)))
-        if b"Finished: " in piece:
-            times = (next(iter(_CONTAINER[one].findall(piece)), b"") for one in ("Started", "Finished"))
-            started, finished = (time_of(text_of(one), received_at) for one in times)
-            self._container = started or self._container[0], finished or self._container[1]
+        self._attempts[-1] = self._attempt(piece, len(piece), self._last_step)
+        for found in islice(_CONTAINER.finditer(piece), MAX_LINES_OF_TEXT):
+            started, finished = (
+                time_of(text_of(one), received_at) for one in (found[1] or found[4], found[2] or found[3])
+            )
+            before = self._container
+            # Of the containers of a pod, the one that ran longest is that of the job.
+            if started and finished and not (before[0] and before[1] and before[1] - before[0] > finished - started):
+                self._container = started, finished
         self._near_at = self._last_at = time_of(text_of(piece[-_BEFORE:]), received_at, last=True) or self._last_at
         if text := piece.rstrip():
             line = text_of(text[max(text.rfind(b"\n"), text.rfind(b"\r")) + 1 :][-MAX_LINE:])
@@ -329,9 +337,14 @@ class JobLogReader:
         if not self._has_failed and error is None:
             return
         step = self._step_before(piece, self._failed_at if self._has_failed else start)
-        self._attempts[-1] = replace(self._attempts[-1], step=step, error=error)
+        self._attempts[-1] = self._attempt(piece, start, step)
         self._attempts.append(Attempt())
         self._has_failed = False
+
+    def _attempt(self, piece: bytes, until: int, step: float | None) -> Attempt:
+        """Return the current attempt up to a place in a piece."""
+        has_worked = _WORK.search(piece, max(self._attempt_start, until - _TAIL), until) is not None
+        return Attempt(step, self._error_of(piece, until), self._attempts[-1].has_worked or has_worked)
 
     def _step_before(self, piece: bytes, start: int) -> float | None:
         steps = list(_STEP.finditer(piece, max(0, start - _STEPS_TAIL), start))

@@ -126,7 +126,11 @@ MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """The longest document that is read whole; `nvidia-smi -q -x` of eight GPUs has 200 KB."""
 _HEAD = 4096
 _KEY = 60
-_BOOT = re.compile(rb"^[^\n]{0,200}\bkernel: [^\n]{0,32}\bLinux version \d[^\n]*", re.MULTILINE)
+_BOOT = re.compile(
+    rb"^[^\n]{0,200}\bkernel: [^\n]{0,32}\b(?:Linux version \d|Command line: |BIOS-provided )[^\n]*"
+    rb"|^-- (?:Boot [0-9a-f]{32}|Reboot) --\n[^\n]*",  # as journalctl prints a new boot, before its first line
+    re.MULTILINE,
+)
 _MAX_BOOTS = 64
 
 

@@ -87,16 +87,18 @@ class Attempt:
     """One attempt of a job in one log: its last training step, and its first error in any words.
 
     `error` is the first line after the last progress that looks like an error, whether a pattern matches it or not.
+    `has_worked` is True if a line looks like progress, also in a form whose step is not read.
     """
 
     step: float | None = None
     error: Signal | None = None
+    has_worked: bool = False
 
     def repeats(self, later: Attempt) -> bool:
-        """Return whether a later attempt ended with the same error, and made no further step."""
+        """Return whether a later attempt ended with the same error, and made no further step, as far as is known."""
         one, other = self.error, later.error
         is_same = one is not None and other is not None and (one.name, one.said) == (other.name, other.said)
-        return is_same and (later.step or 0) <= (self.step or 0)
+        return is_same and (later.step or 0) <= (self.step or 0) and (later.step is not None or not later.has_worked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ def _attempts(signals: Sequence[Signal], spans: Sequence[LogSpan]) -> tuple[tupl
             ends = [one.attempts[attempt] for one in run if attempt < len(one.attempts)]
             error = errors.get((number, attempt)) or next((one.error for one in ends if one.error), None)
             step = max((one.step for one in ends if one.step is not None), default=None)
-            found[number, attempt] = Attempt(step, error)
+            found[number, attempt] = Attempt(step, error, any(one.has_worked for one in ends))
     ended = [key for key, one in found.items() if one.error]
     last = ended[-1] if ended else (len(runs) - 1, 0)
 
@@ -272,6 +272,9 @@ def timing(situation: Situation, signal: Signal) -> str | None:
     if signal.at is None or until is None:
         return "unknown_time"
     is_stale = signal.at < until - timedelta(seconds=limits["before_seconds" if failed_at else "stale_seconds"])
+    # A job that trains on long after the last report of a fault did not stop for it.
+    trained_until = max((one.steps_at for one in situation.spans if one.steps_at), default=signal.at)
+    is_stale |= (signal.last_at or signal.at) < trained_until - timedelta(seconds=limits["recovered_seconds"])
     if is_stale or (own and any(signal.at < one <= until for one in own.boots)):
         return "too_old"
     if failed_at is None or signal.at <= failed_at + skew:

@@ -166,6 +166,9 @@ class Checkpoint(Stored, frozen=True):
         return self.answered_at is not None and since <= self.answered_at + CHECKPOINT_INTERVAL
 
 
+WORKED = timedelta(hours=1)
+
+
 class Attempts(Stored, frozen=True):
     """The runs of a job up to the present one.
 
@@ -178,10 +181,13 @@ class Attempts(Stored, frozen=True):
     root: str | None = None
     step: int | None = None
 
-    def after(self, root: str | None, step: int | None) -> Attempts:
-        """Return the attempts once a run has ended for a reason at a step; None is a reason that does not repeat."""
+    def after(self, root: str | None, step: int | None, ran: timedelta) -> Attempts:
+        """Return the attempts once a run has ended for a reason at a step; None is a reason that does not repeat.
+
+        `ran` is how long the run lasted: without heartbeats, which report steps, an hour of work counts as progress.
+        """
         best = max((one for one in (self.step, step) if one is not None), default=None)
-        has_advanced = step is not None and (self.step is None or step > self.step)
+        has_advanced = ran >= WORKED if step is None else self.step is None or step > self.step
         is_same = root is not None and root == self.root and not has_advanced
         repeated = self.repeated + 1 if is_same else 1 if root is not None else 0
         return Attempts(number=self.number + 1, repeated=repeated, root=root, step=best)
@@ -225,6 +231,11 @@ class Job(Stored, frozen=True):
     checkpoint: Checkpoint | None = None
     checkpoint_signal: str | None = None
     attempts: Attempts = Attempts()
+
+    @property
+    def ran(self) -> timedelta:
+        """Return how long the run lasted; zero while it runs."""
+        return self.ended_at - self.started_at if self.ended_at else timedelta()
 
     @property
     def root(self) -> str | None:

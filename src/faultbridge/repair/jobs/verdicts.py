@@ -40,7 +40,7 @@ def record_verdict(
     """
     job = writer.find(cluster, job_id)
     if job is not None and document["mechanism"] and document["domain"] not in OF_PLACE:
-        attempts = job.attempts.after(document["mechanism"], step_of(writer.table, job))
+        attempts = job.attempts.after(document["mechanism"], step_of(writer.table, job), job.ran)
         packaged = next(one["value"] for one in explain_weights()["limits"] if one["name"] == "same_attempts")
         if attempts.repeated >= (same_attempts or packaged):
             document = {**document, "verdict": STOP, "nodes": []}
