@@ -302,7 +302,8 @@ def _new_run(before: Job | None, started: Job, step: int | None) -> Job:
     """Return a job at the start of a new run, with the version and the unmarked nodes of the stored job."""
     if before is None:
         return replace(started, to_mark=started.nodes)
-    attempts, to_mark = before.attempts.after(before.root, step, before.ran), tuple(sorted({*before.to_mark, *started.nodes}))
+    attempts = before.attempts.after(before.root, step, before.ran)
+    to_mark = tuple(sorted({*before.to_mark, *started.nodes}))
     return replace(started, version=before.version, to_mark=to_mark, attempts=attempts)
 
 
