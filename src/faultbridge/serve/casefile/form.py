@@ -259,7 +259,7 @@ def _causes(
     how = f"the device failed in {len(slots)} slots" if slots else "the device has no serial number or UUID"
     yield _cause("the slot instead of the card", True if len(slots) > 1 else None, how)
     reporters = sorted({name for one in faults for name in one["data"]["reporters"]})
-    how = f"{len(reporters)} sources report it: {', '.join(reporters)}" if reporters else "unknown"
+    how = f"reported by {', '.join(reporters)}" if reporters else "unknown"
     yield _cause("a wrong report of one source", True if len(reporters) > 1 else None, how, faults)
 
 
