@@ -42,6 +42,7 @@ def document(verdict: str = "STOP", **facts: Any) -> dict[str, Any]:
         "causes": [{"for": [point], "against": [{"weight": "unknown_time", "points": -1, "signal": None}]}],
         "devices": [],
         "collectives": None,
+        "symptom": None,
         "failed_at": None,
         "repairs": [],
         **facts,

@@ -123,13 +123,15 @@ class JobVerdict(Stored, frozen=True):
 
     `outlook` is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` are the nodes that a restart must not use. `mechanism`
     is the way in which the job failed, or None if it is unknown. `hardware` states whether a fault of a node ended the
-    job: `blamed`, `acquitted` (no fault did) or `undetermined`.
+    job: `blamed`, `acquitted` (no fault did) or `undetermined`. `error` identifies the first error of the job, without
+    its numbers, where the mechanism is unknown.
     """
 
     outlook: str
     nodes: tuple[str, ...]
     mechanism: str | None
     hardware: str
+    error: str | None = None
 
 
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP", "URG", "CONT")
@@ -239,9 +241,9 @@ class Job(Stored, frozen=True):
 
     @property
     def root(self) -> str | None:
-        """Return why the run ended: its verdict's mechanism, its faults, or no known reason; None if it succeeded."""
-        if self.verdict is not None and self.verdict.mechanism is not None:
-            return self.verdict.mechanism
+        """Return why the run ended: by its verdict, its faults, or no known reason; None if it succeeded."""
+        if self.verdict is not None and (self.verdict.mechanism or self.verdict.error):
+            return self.verdict.mechanism or self.verdict.error
         if self.outcome not in RESUMABLE_OUTCOMES:
             return None
         return " ".join(sorted({key.split(" ")[1].partition("@")[0] for key in self.hits})) or "unknown"

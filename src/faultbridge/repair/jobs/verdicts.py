@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from faultbridge.decide.entry_builder import node_list
@@ -25,6 +27,9 @@ from faultbridge.model.values import replace
 from faultbridge.repair.jobs.changes import JobEntry, JobWriter, step_of
 
 MAX_TEXT = 256
+LAST_LINE = "error.last_line"
+"""Name of the symptom where a log shows no error: its last line."""
+
 OF_PLACE = frozenset({"platform", "hardware"})
 """Domains whose mechanisms a restart elsewhere, or later, can avoid."""
 
@@ -34,18 +39,20 @@ def record_verdict(
 ) -> Job:
     """Record the verdict in a document of `faultbridge explain`, once, and return the job.
 
-    If the job's runs end with the same mechanism without progress again and again, its verdict is STOP, unless the
-    mechanism is of the hardware or the platform. `same_attempts` is the limit of the cluster's policy, if it has one;
-    otherwise, as many runs count as attempts in one log.
+    If the job's runs end with the same mechanism, or an unknown one with the same first error, without progress again
+    and again, its verdict is STOP, unless the mechanism is of the hardware or the platform. `same_attempts` is the
+    limit of the cluster's policy, if it has one; otherwise, as many runs count as attempts in one log.
     """
     job = writer.find(cluster, job_id)
-    if job is not None and document["mechanism"] and document["domain"] not in OF_PLACE:
-        attempts = job.attempts.after(document["mechanism"], step_of(writer.table, job), job.ran)
+    error = None if document["mechanism"] else _first_error(document)
+    root = document["mechanism"] or error
+    if job is not None and root and document["domain"] not in OF_PLACE:
+        attempts = job.attempts.after(root, step_of(writer.table, job), job.ran)
         packaged = next(one["value"] for one in explain_weights()["limits"] if one["name"] == "same_attempts")
         if attempts.repeated >= (same_attempts or packaged):
             document = {**document, "verdict": STOP, "nodes": []}
     verdict = JobVerdict(
-        document["verdict"], tuple(document["nodes"]), document["mechanism"], document["hardware"]["state"]
+        document["verdict"], tuple(document["nodes"]), document["mechanism"], document["hardware"]["state"], error
     )
 
     def update(before: Job | None, _: datetime) -> Job | None:
@@ -57,6 +64,14 @@ def record_verdict(
         return JobEntry(replace(draft, case_id=cases.pop() if len(cases) == 1 else None), Actor.CLI)
 
     return writer.write(cluster, job_id, update, entry)
+
+
+def _first_error(document: Mapping[str, Any]) -> str | None:
+    """Return the hash of the first error that the job's logs show, without its numbers; None if they show none."""
+    symptom = document["symptom"]
+    if symptom is None or symptom["name"] == LAST_LINE:
+        return None
+    return sha256(re.sub(r"\d+", "0", symptom["text"]).encode()).hexdigest()[:16]
 
 
 def explained_data(job: Job, document: Mapping[str, Any]) -> JobExplainedData:
