@@ -81,6 +81,23 @@ def test_the_rank_that_reports_no_timeout_as_its_peers_do_is_named() -> None:
     assert [(one["rank"], one["reason"].partition(":")[0]) for one in found["ranks"]] == [(4, "no_timeout")]
 
 
+def test_a_rank_whose_log_is_not_given_is_not_singled_out() -> None:
+    def logs(*ranks: int) -> list[InputFile]:
+        return [
+            text_file(f"rank_{rank}.err", watchdog(rank, 8813, is_late=rank == 4), is_job_log=True) for rank in ranks
+        ]
+
+    found = document(*logs(*range(9)), nodes=TWO_NODES)
+    assert [one["rank"] for one in found["ranks"]] == [4]
+
+
+def test_ranks_of_different_groups_with_one_id_are_not_compared() -> None:
+    stages = "".join(
+        watchdog(rank, 8813 if rank < 12 else 8000).replace("GUID 0", f"GUID {5 + rank // 4}") for rank in range(16)
+    )
+    assert document(job(stages), nodes=TWO_NODES)["ranks"] == []
+
+
 def test_where_most_ranks_differ_none_is_singled_out() -> None:
     assert document(job(watchdog(1, 8813)), nodes=TWO_NODES)["ranks"] == []
 

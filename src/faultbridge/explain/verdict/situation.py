@@ -311,7 +311,7 @@ def covers(span: LogSpan, line: TimeLine) -> bool:
 
 # The symptom of a failure: the first error that the job shows, and the ranks that it singles out.
 
-_GROUP = re.compile(r"PG (?:ID|GUID) (\S{1,32})")
+_GROUP = re.compile(r"PG (?:ID \S{1,32} PG )?GUID (\S{1,32})|PG ID (\S{1,32})")  # groups of ranks can share an id
 _ENQUEUED = re.compile(r"last enqueued(?: NCCL)?(?: work)?: (\d{1,12})")
 _OF_DEVICE = "cuda.*"
 _MAX_SHOWN = 16
@@ -359,7 +359,7 @@ def _behind(signals: Sequence[Signal]) -> Iterator[NamedRank]:
     for one in signals:
         if (found := _ENQUEUED.search(one.text)) and one.rank is not None:
             group = _GROUP.search(one.text)
-            enqueued[group[1] if group else ""][one.rank] = int(found[1]), one
+            enqueued[group[1] or group[2] if group else ""][one.rank] = int(found[1]), one
     for each in enqueued.values():
         most = max(number for number, _ in each.values())
         late = [(rank, number, one) for rank, (number, one) in each.items() if number < most]

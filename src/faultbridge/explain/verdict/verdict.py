@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from faultbridge.explain.signals.read_files import Evidence
-from faultbridge.explain.signals.signal import Signal, Trust
+from faultbridge.explain.signals.signal import Signal, Trust, rank_of_file
 from faultbridge.explain.verdict.doubts import (
     DOUBTS,
     OWN_FAULT,
@@ -108,7 +108,10 @@ def decide(
     faulty = {one.node for one in faults if one.node}
     # A node with a fault of its own is left out, or tested, in place of one that only the job names.
     tested = {*(faulty or excluded or check), *absent, *(blamed if is_shared else ()), *affected}
-    singled_out = named_ranks(line, nodes) if outlook is not Outlook.STOP or cause is None else ()
+    read = {rank_of_file(one.file) for one in evidence.spans} - {None}
+    # With logs of single ranks, a rank without a log shows nothing.
+    known = {rank: node for rank, node in nodes.items() if not read or rank in read}
+    singled_out = named_ranks(line, known) if outlook is not Outlook.STOP or cause is None else ()
     tested |= {node for one in singled_out if (node := nodes.get(one.rank)) and not excluded}
     check = tuple(sorted(tested.difference(excluded)))
     is_clear = cause is not None and _is_clear(situation, cause, outlook)
