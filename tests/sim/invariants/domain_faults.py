@@ -71,6 +71,7 @@ class DomainFaultChecks:
         self._last_regrouped: datetime | None = None
         self._restored = False
         self.swept_at: datetime | None = None
+        self._swept_before: datetime | None = None
 
     def entry_added(self, item: Item) -> None:
         """Update a node's state from a new entry, and check a repair; the caller adds entries in commit order."""
@@ -97,7 +98,8 @@ class DomainFaultChecks:
 
     def swept(self, at: datetime | None) -> None:
         """Record the time of the last complete sweep, and of the first complete sweep without a lost link."""
-        self.swept_at = at
+        if at != self.swept_at:
+            self._swept_before, self.swept_at = self.swept_at, at
         if at is not None and self._none_since is not None and at >= self._none_since:
             self._none_seen = self._none_seen or at
 
@@ -125,7 +127,7 @@ class DomainFaultChecks:
     def waiting_too_long(self) -> Iterator[str]:
         """Yield the nodes whose case still waits for an incident after the longest permitted time."""
         for name, node in self._nodes.items():
-            if node.absorbed_at is not None and self._waits_too_long(name, self._journal.clock.now()):
+            if node.absorbed_at is not None and self._waits_too_long(name, self._journal.clock.now(), self.swept_at):
                 yield f"{name} waits since {node.absorbed_at:%d %H:%M}"
 
     def _follow_fault(self, node: FaultyNode, kind: str, data: dict[str, Any], now: datetime) -> None:
@@ -233,14 +235,16 @@ class DomainFaultChecks:
         if data["to"] == "absorbed":
             node.absorbed_at = node.absorbed_at or now
             return
-        if node.absorbed_at is not None and self._waits_too_long(name, now):
+        # A wait ends in the first sweep after its time, however long no sweep ran: that sweep is no sweep too late.
+        swept_at = self._swept_before if self.swept_at == now else self.swept_at
+        if node.absorbed_at is not None and self._waits_too_long(name, now, swept_at):
             self._journal.add_violation(TOO_LONG, f"{name} waited since {node.absorbed_at:%d %H:%M}")
         node.absorbed_at = None
         if data["to"] == "resolved":
             node.repaired_in = None
 
-    def _waits_too_long(self, name: str, now: datetime) -> bool:
-        """Return whether a case waits for an incident longer than permitted.
+    def _waits_too_long(self, name: str, now: datetime, swept_at: datetime | None) -> bool:
+        """Return whether a case waits for an incident longer than permitted, at the time of the last complete sweep.
 
         Only nodes with a fault other than network faults, or with a repair that did not end the case, are checked. The
         permitted time counts from the latest of three times: the start of the wait, the start of the last domain fault,
@@ -250,7 +254,7 @@ class DomainFaultChecks:
         starts = (one.start for one in self.lost if one.start < now)
         since = max(filter(None, (node.absorbed_at or now, self._last_regrouped, *starts)))
         checked, limit = node.has_own_fault or node.repaired_in is not None, since + MAX_AGE + POLICY_TIME
-        return checked and self.swept_at is not None and min(now, self.swept_at) > limit
+        return checked and swept_at is not None and min(now, swept_at) > limit
 
 
 def _waiting(view: SystemView) -> Iterator[str]:
