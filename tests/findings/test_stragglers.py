@@ -23,6 +23,12 @@ def lossy_nic(minute: int, node: str, number: int, device: Device) -> None:
         device.sent, device.lost = 0.7 * device.sent, 30
 
 
+def retrying_nic(minute: int, node: str, number: int, device: Device) -> None:
+    """Drop packets that are sent again in time: the card sends as much as its peers."""
+    if (node, number) == ("n-2", 3) and minute >= BEGINS:
+        device.lost = 10
+
+
 def throttled_gpu(minute: int, node: str, number: int, device: Device) -> None:
     if (node, number) == ("n-1", 5) and minute >= BEGINS:
         device.clock, device.step = 1200, 1.5 * device.step
@@ -46,6 +52,7 @@ def slow_host(minute: int, node: str, number: int, device: Device) -> None:
 
 STRAGGLERS: dict[str, tuple[Change, str, str, str, int]] = {
     "a network card that drops packets": (lossy_nic, "slow-nic", "link.slow", "NIC mlx5_3", 19),
+    "a network card that sends packets again": (retrying_nic, "lossy-nic", "link.slow", "NIC mlx5_3", 19),
     "a GPU that throttles": (throttled_gpu, "slow-clock", "gpu.slow", "GPU 5", 13),
     "a PCIe link at a lower speed": (slow_slot, "slow-pcie", "link.slow", "GPU 2", 26),
     "an NVLink that moves half": (slow_nvlink, "slow-nvlink", "link.slow", "GPU 6", 6),
