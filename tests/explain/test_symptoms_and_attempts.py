@@ -138,7 +138,9 @@ def test_work_whose_steps_cannot_be_read_may_be_progress_and_an_attempt_without_
     def attempts(work: str) -> str:
         return RESTARTED.join(work.format(count) * bool(work) + "\n" + UNKNOWN for count in (300, 700, 1100))
 
-    assert verdict(attempts(line)).outlook is Outlook.RESTART
+    found = document(job(attempts(line)))
+    assert (found["verdict"], found["attempts"]["count"], found["attempts"]["repeated"]) == ("RESTART", 3, 1)
+    assert found["attempts"]["error"]["text"] == UNKNOWN.strip()
     assert verdict(attempts("")).outlook is Outlook.STOP
 
 

@@ -42,7 +42,7 @@ def document(verdict: str = "STOP", **facts: Any) -> dict[str, Any]:
         "causes": [{"for": [point], "against": [{"weight": "unknown_time", "points": -1, "signal": None}]}],
         "devices": [],
         "collectives": None,
-        "symptom": None,
+        "attempts": {"count": 1, "repeated": 1, "step": None, "error": None},
         "failed_at": None,
         "repairs": [],
         **facts,

@@ -47,9 +47,9 @@ class TimeLine:
 
     @property
     def repeated(self) -> tuple[Attempt, ...]:
-        """Return the last attempts that ended with the same error and without progress between them."""
-        same = takewhile(lambda one: one.repeats(self.attempts[-1]), reversed(self.attempts))
-        return tuple(same)[::-1]
+        """Return the last attempt, and those before it that ended with its error and without progress between them."""
+        earlier = takewhile(lambda one: one.repeats(self.attempts[-1]), reversed(self.attempts[:-1]))
+        return (*tuple(earlier)[::-1], *self.attempts[-1:])
 
     @property
     def failing_since(self) -> datetime | None:
@@ -241,6 +241,11 @@ class Situation:
         return frozenset(one.node for one in self.line.signals if one.trust is Trust.DUMP and one.node)
 
     @cached_property
+    def trained_until(self) -> datetime | None:
+        """Return the time of the last training steps that a log shows with their times."""
+        return max((one.steps_at for one in self.spans if one.steps_at), default=None)
+
+    @cached_property
     def firsts(self) -> tuple[Signal, ...]:
         """Return all signals, without those that repeat an earlier signal of the same or another node."""
         return firsts_of(self.line.signals, self._sort)
@@ -273,7 +278,7 @@ def timing(situation: Situation, signal: Signal) -> str | None:
         return "unknown_time"
     is_stale = signal.at < until - timedelta(seconds=limits["before_seconds" if failed_at else "stale_seconds"])
     # A job that trains on long after the last report of a fault did not stop for it.
-    trained_until = max((one.steps_at for one in situation.spans if one.steps_at), default=signal.at)
+    trained_until = situation.trained_until or signal.at
     is_stale |= (signal.last_at or signal.at) < trained_until - timedelta(seconds=limits["recovered_seconds"])
     if is_stale or (own and any(signal.at < one <= until for one in own.boots)):
         return "too_old"

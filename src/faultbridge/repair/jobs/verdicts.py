@@ -27,9 +27,6 @@ from faultbridge.model.values import replace
 from faultbridge.repair.jobs.changes import JobEntry, JobWriter, step_of
 
 MAX_TEXT = 256
-LAST_LINE = "error.last_line"
-"""Name of the symptom where a log shows no error: its last line."""
-
 OF_PLACE = frozenset({"platform", "hardware"})
 """Domains whose mechanisms a restart elsewhere, or later, can avoid."""
 
@@ -67,11 +64,9 @@ def record_verdict(
 
 
 def _first_error(document: Mapping[str, Any]) -> str | None:
-    """Return the hash of the first error that the job's logs show, without its numbers; None if they show none."""
-    symptom = document["symptom"]
-    if symptom is None or symptom["name"] == LAST_LINE:
-        return None
-    return sha256(re.sub(r"\d+", "0", symptom["text"]).encode()).hexdigest()[:16]
+    """Return the hash of the first error of the last attempt, without its numbers; None if the logs show none."""
+    found = document["attempts"]["error"]
+    return sha256(re.sub(r"\d+", "0", found["text"]).encode()).hexdigest()[:16] if found else None
 
 
 def explained_data(job: Job, document: Mapping[str, Any]) -> JobExplainedData:
