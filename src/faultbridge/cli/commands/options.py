@@ -24,6 +24,7 @@ AnyClusterOption = Annotated[
 ]
 CaseArgument = Annotated[str, Argument("ID", "Id of the case.")]
 NodeArgument = Annotated[str, Argument("NODE", "Name of the node.")]
+FileOption = Annotated[Path | None, Option("--output-file FILE", "File to write. Default: the name and .html.")]
 
 
 def checked_reason(reason: str, limit: int) -> str:

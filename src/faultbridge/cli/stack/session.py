@@ -8,27 +8,24 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import click
 
 from faultbridge.cli.commands.options import Format
 from faultbridge.cli.declare import EXIT_TRY_AGAIN, Exit, Group, Option, Text
-from faultbridge.cli.render.output import Columns, OutputFormat, Shown, notice, show, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, Shown, fields, notice, show, show_one
 from faultbridge.cli.stack import locate
-from faultbridge.decode.data.policies import default_document
 from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName
 from faultbridge.model.log import log_cause
 from faultbridge.model.names import did_you_mean
 from faultbridge.model.settings import PREFIX
-from faultbridge.record.policies import PolicyStore
 from faultbridge.record.timeline import Timeline
 from faultbridge.record.verify import Verify
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.repair.registry.views import Views
-from faultbridge.serve.gateway.webhooks import senders_of
 from faultbridge.serve.wiring.services import wire_jobs
 
 if TYPE_CHECKING:
@@ -38,8 +35,12 @@ if TYPE_CHECKING:
     from faultbridge.adapters.aws.stack import StackSecret
     from faultbridge.model.settings import Settings
     from faultbridge.record.ports import Ports, Receipts, RecordQueue
+    from faultbridge.repair.findings.judgments import Judgments
     from faultbridge.repair.registry.job_views import JobViews
     from faultbridge.serve.wiring.installation import Installation
+
+
+WRITTEN: Columns = fields("File, Size") | {"Size": lambda one: f"{one['bytes'] / 1000:.0f} KB"}
 
 
 @dataclass
@@ -74,6 +75,16 @@ class Session:
         if not self.prints_table:
             show_one(document, {}, self.output)
         return not self.prints_table
+
+    def show_written(self, path: Path) -> None:
+        """Print the path and the size of a file that the command wrote."""
+        self.show_one({"file": str(path), "bytes": path.stat().st_size}, WRITTEN)
+
+    def write_page(self, text: str, file: Path | None, name: str) -> None:
+        """Write an HTML page to `file`, or to `NAME.html` in the current folder, and print its path and size."""
+        path = file or Path(f"{name}.html")
+        path.write_text(text, encoding="utf-8")
+        self.show_written(path)
 
     def order(self, reason: str = "") -> OperatorOrder:
         """Return an order of the AWS principal that runs the command."""
@@ -176,6 +187,8 @@ class Session:
     @cached_property
     def judgments(self) -> Judgments:
         """Return the service that reads findings and records whether they were right."""
+        from faultbridge.repair.findings.judgments import Judgments
+
         return Judgments(self.application.append)
 
     @cached_property
@@ -264,11 +277,16 @@ def _jobs(session: Session, cluster: str | None) -> Iterable[str]:
 
 
 def _policies(session: Session, _cluster: str | None) -> Iterable[str]:
+    from faultbridge.decode.data.policies import default_document
+    from faultbridge.record.policies import PolicyStore
+
     stored = PolicyStore(session.ports.table, session.ports.clock).stored()
     return (default_document()["version"], *(one.version for one in stored))
 
 
 def _senders(session: Session, _cluster: str | None) -> Iterable[str]:
+    from faultbridge.serve.gateway.webhooks import senders_of
+
     return senders_of(session.webhook_senders())
 
 

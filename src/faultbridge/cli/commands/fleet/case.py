@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from faultbridge.cli.commands.options import AnyClusterOption, CaseArgument, ReasonOption
-from faultbridge.cli.commands.records.reports import WRITTEN, FileOption, write_file
+from faultbridge.cli.commands.options import AnyClusterOption, CaseArgument, FileOption, ReasonOption
 from faultbridge.cli.commands.selection import Facts, NodeFacts, SelectionOptions, case_facts, selected, show_selected
 from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, Exit, Group, Option, Text, command
 from faultbridge.cli.render import columns as render
@@ -157,14 +156,14 @@ def write_case_file(
     ports, path = session.ports, file or Path(f"{case}.zip")
     collect = CaseFiles(ports.table, ports.vault, ports.clock, session.application.stack)
     path.write_bytes(collect(session.directory.case(case)))
-    session.show_one({"file": str(path), "bytes": path.stat().st_size}, WRITTEN)
+    session.show_written(path)
 
 
 @command("case report", f"{_EXAMPLE_ID} --output-file case.html")
 def report_case(session: StackSession, case: CaseArgument, file: FileOption = None) -> None:
     """Write a report of a case as one HTML file, which opens from disk without a network."""
     cluster = session.directory.case(case).key.cluster
-    write_file(session, wire_reports(session.application).case(cluster, case), file, case)
+    session.write_page(wire_reports(session.application).case(cluster, case), file, case)
 
 
 class ShownCase(documents.ShownCase, frozen=True, kw_only=True):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 from msgspec import to_builtins
 
-from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.commands.options import ClusterOption, FileOption
 from faultbridge.cli.declare import EXIT_NOT_WELL, BadParameter, Exit, Option, Text, command
 from faultbridge.cli.render.output import Columns, fields, notice, progress
 from faultbridge.cli.render.times import PAST_HELP, parse_time
@@ -23,8 +22,6 @@ from faultbridge.record.verify import Verified
 from faultbridge.serve.wiring.services import wire_reports
 
 MAX_ENTRIES = 300
-WRITTEN: Columns = fields("File, Size") | {"Size": lambda one: f"{one['bytes'] / 1000:.0f} KB"}
-FileOption = Annotated[Path | None, Option("--output-file FILE", "File to write. Default: the name and .html.")]
 
 
 @command("report", "--cluster train-a --since 2h", "--cluster train-a --since 7d --output-file week.html")
@@ -39,14 +36,7 @@ def write_report(
     """Write a report of a cluster and its cases as one HTML file, which opens from disk without a network."""
     now = session.now()
     window = (parse_time(since, now), parse_time(until, now, "--until"))
-    write_file(session, wire_reports(session.application).cluster(cluster, window, limit), file, cluster)
-
-
-def write_file(session: Session, text: str, file: Path | None, name: str) -> None:
-    """Write a report to `file`, or to `NAME.html` in the current folder, and print its path and size."""
-    path = file or Path(f"{name}.html")
-    path.write_text(text, encoding="utf-8")
-    session.show_one({"file": str(path), "bytes": path.stat().st_size}, WRITTEN)
+    session.write_page(wire_reports(session.application).cluster(cluster, window, limit), file, cluster)
 
 
 TYPES = (EntryType.NODE_STATUS.value, EntryType.CASE_STATUS.value)
