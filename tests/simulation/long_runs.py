@@ -27,6 +27,8 @@ from tests.simulation.red_seeds import red_seeds, run_red_seeds
 FOLDER = ROOT / "build" / "simulation"
 EVENTS = 2
 SEEDS_IN_PART = 5
+PARTS_IN_PROCESS = 10
+"""A new process after so many parts: one that goes on keeps half of what its finished runs used, and slows down."""
 T = TypeVar("T")
 
 
@@ -91,7 +93,9 @@ def _results(
     if processes == 1:
         yield from ((name, work(part)) for name, part in parts)
         return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=collect_less) as pool:
+    with ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=collect_less, max_tasks_per_child=PARTS_IN_PROCESS
+    ) as pool:
         pending = {pool.submit(work, part): name for name, part in parts}
         yield from ((pending[future], future.result()) for future in as_completed(pending))
 
