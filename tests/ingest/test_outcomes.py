@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
+import weakref
 from typing import Any
 
 import pytest
 
-from faultbridge.model.errors import Conflict, Transient
+from faultbridge.model.errors import Conflict, Rejected, Transient
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete
@@ -73,6 +75,20 @@ def test_an_unreadable_message_that_is_given_back_is_logged_with_an_id_of_its_te
     (record_id,) = line["record_ids"]
     assert record_id.startswith("unread-")
     assert "cluster" not in line
+
+
+def test_the_error_of_an_unreadable_message_is_freed_after_its_invocation() -> None:
+    errors = []
+
+    def read(message: Delivery) -> None:
+        try:
+            message.message()
+        except Rejected as error:
+            errors.append(weakref.ref(error))
+
+    read(Delivery("message-x", "not json", NOON))
+    gc.collect()
+    assert [error() for error in errors] == [None]
 
 
 def test_a_message_given_back_twice_keeps_its_first_reason(caplog: pytest.LogCaptureFixture) -> None:

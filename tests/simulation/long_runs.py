@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,8 +27,6 @@ from tests.simulation.red_seeds import red_seeds, run_red_seeds
 FOLDER = ROOT / "build" / "simulation"
 EVENTS = 2
 SEEDS_IN_PART = 5
-PARTS_IN_PROCESS = 12
-"""A new process after so many parts: one that goes on keeps half of what its finished runs used, and slows down."""
 T = TypeVar("T")
 
 
@@ -93,15 +91,9 @@ def _results(
     if processes == 1:
         yield from ((name, work(part)) for name, part in parts)
         return
-    with get_context("spawn").Pool(processes, collect_less, maxtasksperchild=PARTS_IN_PROCESS) as pool:
-        yield from pool.imap_unordered(partial(_run_part, work), parts)
-
-
-def _run_part(
-    work: Callable[[T], tuple[int, float, list[str]]], part: tuple[str, T]
-) -> tuple[str, tuple[int, float, list[str]]]:
-    name, given = part
-    return name, work(given)
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=collect_less) as pool:
+        pending = {pool.submit(work, part): name for name, part in parts}
+        yield from ((pending[future], future.result()) for future in as_completed(pending))
 
 
 def progress(done: Mapping[str, tuple[int, float, int]], parts: int) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -45,6 +47,15 @@ def test_a_run_with_fewer_steps_is_the_beginning_of_a_longer_one() -> None:
     short, long = list(run(3, 4).journal.story()), list(run(3, 8).journal.story())
     until = next(number for number, line in enumerate(short) if "nothing new happens" in line)
     assert long[: until - 1] == short[: until - 1]
+
+
+def test_a_finished_run_is_freed() -> None:
+    system = build_system(9_600_000)
+    play_on(system, 9_600_000, draw_actions(9_600_000))
+    freed = weakref.ref(system)
+    del system
+    gc.collect()
+    assert freed() is None
 
 
 def test_no_reader_changes_the_decoded_values_that_all_readers_of_an_item_share() -> None:

@@ -85,20 +85,18 @@ class Delivery(Struct, frozen=True, dict=True):
     def ids(self) -> RecordIds:
         """Return the ids that the message states. An unreadable message gets an id from the hash of its text."""
         message = self._decoded
-        if isinstance(message, Rejected):
+        if message is None:
             return RecordIds(unreadable_id(self.text))
         return RecordIds(message.record_id, message.cluster, message.node)
 
     def message(self) -> Message:
-        """Return the message, decoded at the first call; an invalid message raises Rejected."""
-        if isinstance(self._decoded, Rejected):
-            raise self._decoded
-        return self._decoded
+        """Return the message, decoded at the first call; an invalid message raises Rejected at each call."""
+        return self._decoded or decode_message(self.text)
 
     @property
     def is_pointing(self) -> bool:
         """Return whether the body of the message, which can be large, is in the object store."""
-        return isinstance(self._decoded, Message) and self._decoded.pointer is not None
+        return self._decoded is not None and self._decoded.pointer is not None
 
     def unmasked(self, body: bytes) -> bytes:
         """Return the body of a record, unpacked so that its secrets can be masked afterwards.
@@ -109,11 +107,13 @@ class Delivery(Struct, frozen=True, dict=True):
         return unpacked(body, MAX_UNPACKED_BYTES // self.records_in_message)
 
     @cached_property
-    def _decoded(self) -> Message | Rejected:
+    def _decoded(self) -> Message | None:
+        # An error kept here would never be freed: its traceback refers to this delivery, and the garbage collector
+        # does not look into a Struct of plain values.
         try:
             return decode_message(self.text)
-        except Rejected as error:
-            return error
+        except Rejected:
+            return None
 
 
 class RecordPart(Struct, frozen=True, eq=False):
