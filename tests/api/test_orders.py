@@ -11,7 +11,7 @@ import pytest
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put, Update
 from faultbridge.model.times import to_text
-from faultbridge.repair.requests import KEPT
+from faultbridge.repair.case_orders import KEPT
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep

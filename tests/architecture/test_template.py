@@ -15,7 +15,7 @@ import yaml
 
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS
 from faultbridge.adapters.kubernetes.nodes import MAX_EVICTING_SECONDS
-from faultbridge.repair.attempt.progress import LEASE
+from faultbridge.repair.attempt.step_context import LEASE
 from faultbridge.repair.dispatch import MAX_ADMITTING
 from faultbridge.serve.ops.react import MAX_ISOLATING, MAX_RECORDING_IMPACT
 from faultbridge.serve.pager.rules import EVENT_TYPES, RULES, PageRule

@@ -17,9 +17,8 @@ from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put
-from faultbridge.record.append import MAX_ENTRIES, MAX_WRITES, Appended, NodeDraft, group_commits
-from faultbridge.repair.dispatch import append_many
-from faultbridge.repair.isolation import isolation_note
+from faultbridge.record.append import MAX_ENTRIES, MAX_WRITES, Appended, NodeDraft, append_many, group_commits
+from faultbridge.repair.isolate import isolation_note
 from tests.builders import KEY
 from tests.races import run_before_write, writes_to
 from tests.sim.fakes import Call

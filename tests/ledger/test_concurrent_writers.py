@@ -18,8 +18,8 @@ from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.registry.aliases import AliasChange, alias_writes
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.repair.registry.roster import AliasChange, alias_writes
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_send_canary, wire_sweep
 from faultbridge.serve.ingest.canary import CLUSTER as CANARIES

@@ -17,7 +17,7 @@ from faultbridge.model.policy import Rule
 from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.repair.admission import (
+from faultbridge.repair.dispatch import (
     ReadyCase,
     apply_dry_run,
     ask_operator,

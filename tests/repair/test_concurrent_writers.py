@@ -17,7 +17,7 @@ from faultbridge.record.append import MAX_TRIES
 from faultbridge.record.archive.anchor import RecordAnchor
 from faultbridge.record.archive.seal import Manifest, SealedRange, expire_entries
 from faultbridge.record.publish import Publish
-from faultbridge.repair.attempt.recovery import release_leaked_slots
+from faultbridge.repair.attempt.step_runner import release_leaked_slots
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.jobs.jobs import Jobs
 from tests.archive.world import N1, ArchiveWorld

@@ -18,10 +18,9 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
-from faultbridge.repair.attempt.recovery import release_leaked_slots
+from faultbridge.repair.attempt.step_runner import release_leaked_slots
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.isolate import IsolationResult
-from faultbridge.repair.isolate_many import prepare_isolations
+from faultbridge.repair.isolate import IsolationResult, prepare_isolations
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.spares.reconcile import reconcile_spares
 from tests.scenarios.incidents.builders import before_the_intent_of

@@ -12,7 +12,9 @@ from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.model.storage import items
 from faultbridge.model.values import replace
 from faultbridge.repair.attempt.intent import MAX_INLINE_BYTES, store_report
-from faultbridge.repair.attempt.progress import (
+from faultbridge.repair.attempt.step_context import (
+    AttemptSuperseded,
+    StepOutcome,
     escalate_case,
     live_attempt,
     record_outcome,
@@ -20,7 +22,6 @@ from faultbridge.repair.attempt.progress import (
     schedule_probe,
     start_or_resume_step,
 )
-from faultbridge.repair.attempt.step_contract import AttemptSuperseded, StepOutcome
 from faultbridge.repair.successor.launch import belongs_to_other
 from tests.builders import KEY, NOON, node
 from tests.repair.builders import CASE

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from faultbridge.repair.attempt.step_contract import StepOutcome, execution_input
+from faultbridge.repair.attempt.step_context import StepOutcome, execution_input
 from faultbridge.repair.attempt.step_runner import STEPS
 from tests.scenarios.world import World
 from tests.sim.fakes.state_machine import CALLBACK, definition

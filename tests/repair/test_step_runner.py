@@ -11,7 +11,7 @@ from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, Pr
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.step_contract import StepRequest
+from faultbridge.repair.attempt.step_context import StepRequest
 from faultbridge.repair.registry.registration import Registration
 from tests.races import run_before_write
 from tests.scenarios.world import World

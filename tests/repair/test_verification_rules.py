@@ -9,7 +9,7 @@ from faultbridge.model.enums import RepairAction
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Incarnation
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.verification_rules import (
+from faultbridge.repair.steps.verify_instance import (
     MAX_FINDINGS_LENGTH,
     faults_since_start,
     is_successor,

@@ -18,7 +18,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.record.recover import RecoverTable
 from faultbridge.repair.registry.registration import NewNode
-from faultbridge.repair.successor.waits import CHECK_AHEAD
+from faultbridge.repair.successor.sources import CHECK_AHEAD
 from faultbridge.serve.wiring.services import wire_registration
 from tests.sim.deliveries import REACT_ENTRY_TYPES, BusRule, DeliveryContext, QueueMapping, StreamMapping
 from tests.sim.environment.inventory_runs import InventoryRuns

@@ -12,7 +12,7 @@ from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.settings import Settings
 from faultbridge.model.storage.writes import Item
 from faultbridge.record.append import Stack
-from faultbridge.repair.registry.instances import SyncResult
+from faultbridge.repair.registry.groups import SyncResult
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.intake import wire_webhooks
 from faultbridge.serve.entrypoints.inventory import wire_inventory

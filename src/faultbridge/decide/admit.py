@@ -1,4 +1,4 @@
-"""Admit: decide which queued cases may start a repair now; `repair/admission.py` applies the rule."""
+"""Admit: decide which queued cases may start a repair now; `repair/dispatch.py` applies the rule."""
 
 from __future__ import annotations
 

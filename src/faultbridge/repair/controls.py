@@ -27,8 +27,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes, event_ids
 from faultbridge.record.ports import Clock, Table
-from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.requests import RequestKey
+from faultbridge.repair.case_orders import OperatorOrder, RequestKey
 
 NO_ORDER = OperatorOrder()
 _TRIPPED: frozenset[str] = frozenset({SafetyState.OPEN, SafetyState.USED_UP, SafetyState.HELD})

@@ -3,114 +3,209 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
 from msgspec import Struct
 
-from faultbridge.decide.admit import Refused, admit, closed_window
-from faultbridge.decide.case_moves import Rules, exclusion_reason
+from faultbridge.decide import entry_builder
+from faultbridge.decide.admit import HOUR, WITH_SEVERAL_REASONS, Refused, admit, closed_window, recent_starts
+from faultbridge.decide.case_moves import Rules, exclusion_reason, move_case
 from faultbridge.decide.governing_rules import choose_repair_action, governing_rules, rule_to_ask
 from faultbridge.decide.isolation_budget import IsolationUse
-from faultbridge.model.cases import Case
+from faultbridge.model.cases import Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import Mode, is_placed
-from faultbridge.model.cluster.state import Control
+from faultbridge.model.cluster.state import Control, Eviction
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor, CaseStatus, Isolation, RepairAction, WaitingFor
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, NoteKind, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.isolation import takes_work
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.policy import Rule
 from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.node_rows import QueuedCase, read_vacancies
-from faultbridge.model.storage.projections import queued_case
-from faultbridge.model.times import truncate
+from faultbridge.model.storage.projections import first_loss, queued_case
+from faultbridge.model.storage.writes import Equals, Path, Update, Value
+from faultbridge.model.times import to_text, truncate
 from faultbridge.model.values import replace
-from faultbridge.record.append import Append, Appended, NodeDraft, Revise, group_commits, log_split, transaction_token
+from faultbridge.record.append import Append, Revise, append_many, transaction_token
 from faultbridge.record.ports import Clock, Table, Workflow
 from faultbridge.record.queries import queued_cases, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
-from faultbridge.repair.admission import (
-    AdmittedBatch,
-    ReadyCase,
-    admit_case,
-    apply_dry_run,
-    escalate_queued,
-    record_refusal,
-    take_slots,
-)
-from faultbridge.repair.attempt.step_contract import execution_input
+from faultbridge.repair.attempt.step_context import ask_operator, execution_input
 from faultbridge.repair.isolate import Isolate, keeps_work
 from faultbridge.repair.isolation_permits import IsolationPermits
 
+START_GRACE = timedelta(minutes=2)
+"""How long the execution of an admitted case may take to start before the sweep checks it."""
 
-def append_many(
-    append: Append,
-    changes: Mapping[NodeKey, Revise],
-    *,
-    actor: Actor,
-    alone: Callable[[NodeKey], Appended | None] | None = None,
-) -> Iterator[Appended]:
-    """Commit a change of each of many nodes, and yield each result once it is committed.
+CAPACITY_CHECK_TIME = timedelta(minutes=5)
+"""A group without capacity gets one replacement attempt in this time, which checks its capacity again."""
 
-    `changes` maps each node to the function that computes the node's new state and entries.
+FORGET_DRY_AFTER = timedelta(hours=2)
+"""A group without capacity counts as available again if no repair checked it for this long."""
 
-    - If a transaction of several nodes fails, for example because one of these nodes was changed by another writer,
-      each of its nodes is committed alone: by `alone`, or by `append` if `alone` is None.
-    - An error with one node does not stop the other nodes. The first error is raised after all nodes are done.
-    - Transient is raised at once if the table is unavailable for the first read or for a transaction of several nodes.
+
+class ReadyCase(Struct, frozen=True):
+    """A queued case that may be admitted: its node is out of service and its next repair action is chosen.
+
+    `governed_by` names the policy rules that apply to the repair.
     """
-    drafts, errors = _draft_each(append, changes, actor)
-    commit_alone = alone or (lambda node: append(node, changes[node], actor=actor))
-    for group in group_commits(drafts):
-        if _is_committed(append, group):
-            yield from (draft.appended for draft in group)
-            continue
-        for node in (draft.appended.state.key for draft in group):
-            try:
-                done = commit_alone(node)
-            except Exception as error:  # noqa: BLE001 - it concerns this node only; the first is raised at the end
-                errors.append(_logged("commit_failed", node, actor, error))
-                continue
-            if done is not None:
-                yield done
-    if errors:
-        raise errors[0]
+
+    state: NodeState
+    case: Case
+    repair_action: RepairAction
+    governed_by: tuple[str, ...]
+    reason: str = ""
 
 
-def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
-    """Commit the drafts in one transaction. Returns False if each node must be committed alone."""
-    try:
-        append.commit([write for draft in group for write in draft.writes])
-    except Exception as error:
-        if isinstance(error, Transient) and not isinstance(error, Conflict):
-            raise
-        log_split(f"{type(error).__name__}: {error}", [draft.appended.state.key for draft in group])
-        return False
-    return True
+class AdmittedBatch(Struct, frozen=True):
+    """The nodes of one batch that were admitted; `full` if the other cases may not start now."""
+
+    admitted: Sequence[NodeState] = ()
+    full: bool = False
 
 
-def _draft_each(
-    append: Append, changes: Mapping[NodeKey, Revise], actor: Actor
-) -> tuple[list[NodeDraft], list[Exception]]:
-    wanted = {keys.node_state(node): node for node in changes}
-    found = append.table.get_many(wanted)
-    drafts: list[NodeDraft] = []
-    errors: list[Exception] = []
-    for key, node in wanted.items():
-        try:
-            before = items.read_state(node, found.get(key))
-            drafts.append(NodeDraft(*append.draft(before, changes[node], actor=actor)))
-        except Exception as error:  # noqa: BLE001 - a bug with one node must not stop the others; the first is raised
-            errors.append(_logged("draft_failed", node, actor, error))
-    return drafts, errors
+def admit_case(ready: ReadyCase, now: datetime) -> Transition:
+    """Return the transition that starts a case's next attempt; no other code starts one."""
+    number = ready.case.attempts + 1
+    case = replace(
+        ready.case,
+        status=CaseStatus.IN_PROGRESS,
+        repair_action=ready.repair_action,
+        attempts=number,
+        attempt=Attempt(number, Phase.ADMITTED, probe_at=now + START_GRACE),
+        waiting_for=None,
+        not_before=None,
+        because=Reason(ready.reason),
+        governed_by=ready.governed_by,
+    )
+    reason = f"admitted: {ready.reason}" if ready.reason else "admitted"
+    return move_case(Transition(ready.state), case, now, reason)
 
 
-def _logged(decision: str, node: NodeKey, actor: Actor, error: Exception) -> Exception:
-    reason = f"{type(error).__name__}: {error}"
-    log_cause(decision, reason=reason, cluster=node.cluster, node=node.node, actor=actor.value)
-    return error
+def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> Update:
+    """Return the write that takes repair slots of the cluster for admitted cases."""
+    holding = [one for one in ready if one.repair_action.needs_slot]
+    taken: dict[Path, Value] = {("holders", one.case.id): to_text(now) for one in holding}
+    if holding:
+        starts = [*recent_starts(control, now), *(now for _ in holding)]
+        taken["starts",] = [to_text(start) for start in starts]
+    draining = {one.case.id: mode for one in ready if (mode := first_loss(one.state, one.case)) is not None}
+    if draining:
+        recent = {case: one for case, one in control.evictions.items() if one.at > now - HOUR}
+        recent |= {case: Eviction(mode, now) for case, mode in draining.items()}
+        taken["evictions",] = dump(recent)
+    dry = _updated_dry_groups(control, holding, now)
+    if dry != control.no_capacity_until:
+        taken["no_capacity_until",] = {group: to_text(until) for group, until in dry.items()}
+    return Update(
+        keys.cluster_control(control.cluster),
+        set=taken,
+        add={"version": 1},
+        when=Equals("version", control.version),
+    )
+
+
+def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
+    """Return until when each group without capacity waits; one that is checked now waits longer."""
+    kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
+    checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
+    return {group: now + CAPACITY_CHECK_TIME if group in checked else until for group, until in kept.items()}
+
+
+def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Transition:
+    """Record what a queued case waits for, if that changed, and request an approval that it needs."""
+    case = state.live_case
+    if case is None or not _is_queued(case, refusal.queued.case):
+        return Transition(state)
+    must_ask = refusal.waiting_for is WaitingFor.APPROVAL and case.pending_approval is None
+    # An operator may have approved the repair after it was refused.
+    action = refusal.queued.repair_action
+    if must_ask and case.cancelled and action is not RepairAction.VERIFY:
+        return Transition(state)  # it was canceled after it was refused: only its verification remains
+    answered = must_ask and case.approves(action, case.attempts + 1)
+    other_reason = refusal.waiting_for in WITH_SEVERAL_REASONS and case.reason != refusal.reason
+    if (case.waiting_for is refusal.waiting_for and not must_ask and not other_reason) or answered:
+        return Transition(state)
+    draft = entry_builder.note(
+        kind=NoteKind.REFUSED,
+        text=refusal.reason,
+        at=now,
+        case_id=case.id,
+        facts={"waiting_for": refusal.waiting_for.value, "rule": refusal.queued.rule, "policy": case.policy},
+    )
+    since = None if refusal.has_capacity and not case.wait_paged else case.capacity_since
+    since = (since or now) if refusal.waiting_for is WaitingFor.CAPACITY else since
+    waiting = replace(case, waiting_for=refusal.waiting_for, because=Reason(refusal.reason), capacity_since=since)
+    if must_ask:
+        answer_by, asking = now + rule.approval_deadline, refusal.queued.rule
+        return ask_operator(replace(state, case=waiting), action, refusal.reason, now, answer_by, rule=asking)
+    return Transition(replace(state, case=waiting), (draft,))
+
+
+def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) -> Transition:
+    """Escalate a case to an operator if it is still queued; otherwise, the node is unchanged."""
+    case = state.live_case
+    if case is None or not _is_queued(case, case_id):
+        return Transition(state)
+    escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, because=Reason(reason))
+    return move_case(Transition(state), escalated, now, reason)
+
+
+def resolve_dry_run(
+    state: NodeState, case_id: str, repair_action: RepairAction | None, reason: str, now: datetime
+) -> Transition:
+    """Resolve a queued case of a dry run, with a note about the repair action that was not started."""
+    case = state.live_case
+    if case is None or not _is_queued(case, case_id):
+        return Transition(state)
+    incarnation = state.incarnation
+    text = f"would have started {repair_action.value}" if repair_action else "would have escalated to an operator"
+    facts = {
+        "isolate": case.isolate,
+        "repair_action": repair_action.value if repair_action else None,
+        "instance_id": incarnation.instance_id if incarnation else None,
+        "rule": case.rule,
+        "policy": case.policy,
+    }
+    draft = entry_builder.note(
+        kind=NoteKind.WOULD_HAVE_DONE,
+        text=f"{text}{': ' if reason else ''}{reason}",
+        at=now,
+        case_id=case.id,
+        facts=facts,
+    )
+    resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now)
+    return move_case(Transition(state, (draft,)), resolved, now, "dry run")
+
+
+def apply_dry_run(state: NodeState, case_id: str, rules: Rules, now: datetime) -> Transition:
+    """Resolve, keep or escalate a queued case whose repair a dry run suppresses.
+
+    - If the node is in service, the case is resolved.
+    - If the node is out of service and the cluster is in mode `dry_run`, the case stays queued.
+    - If the node is out of service and only the policy rule of the case is a dry run, a case that only verifies the
+      node stays queued. Any other case is escalated to an operator.
+
+    A node that is out of service keeps its case, because nothing would return the node to service without a case.
+    """
+    case = state.live_case
+    if case is None or not _is_queued(case, case_id):
+        return Transition(state)
+    if state.status is not None and state.status.in_service:
+        choice = choose_repair_action(state, case, rules.policy)
+        return resolve_dry_run(state, case_id, choice.repair_action, choice.reason, now)
+    if rules.config.mode is Mode.DRY_RUN or case.repair_action is RepairAction.VERIFY:
+        return Transition(state)
+    return escalate_queued(state, case_id, f"rule {case.rule} only reports, and the node is out of service", now)
+
+
+def _is_queued(case: Case, case_id: str) -> bool:
+    return case.id == case_id and case.status is CaseStatus.QUEUED
 
 
 MAX_REFUSALS = 500

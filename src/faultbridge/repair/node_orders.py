@@ -34,8 +34,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Revise
 from faultbridge.record.queries import registered
 from faultbridge.record.rulebook import Rulebook, rules_for_order
-from faultbridge.repair.case_orders import OperatorOrder, withdraw_orders
-from faultbridge.repair.requests import once
+from faultbridge.repair.case_orders import OperatorOrder, once, withdraw_orders
 
 SOURCE = "operator"
 WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, NodeStatus.RETIRED})

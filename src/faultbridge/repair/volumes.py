@@ -20,9 +20,15 @@ from faultbridge.model.nodes import VOLUME_TAG, MovingVolume, NodeState
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Volume
 from faultbridge.record.ports.orchestrator import ATTACHED, DETACHING
-from faultbridge.repair.attempt.progress import escalate_case, live_attempt, update_attempt
-from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.attempt.step_context import (
+    StepContext,
+    StepOutcome,
+    StepResult,
+    escalate_case,
+    live_attempt,
+    update_attempt,
+    waiting,
+)
 from faultbridge.repair.successor.launch import launch_request
 
 # Zones: checks that a successor is in the availability zone of the EBS volumes that move to it.

@@ -27,9 +27,9 @@ from faultbridge.model.storage.node_rows import RosterNode
 from faultbridge.model.times import EPOCH
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock
-from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
+from faultbridge.repair.case_orders import CaseOrders, OperatorOrder, request_key
 from faultbridge.repair.controls import Controls
-from faultbridge.repair.incidents.changes import IncidentOrders
+from faultbridge.repair.incidents import IncidentOrders
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.documents import (
     Case,
@@ -45,7 +45,6 @@ from faultbridge.repair.registry.documents import (
     shared,
 )
 from faultbridge.repair.registry.views import CaseView, Views
-from faultbridge.repair.requests import request_key
 
 MAX_TEXT = 256
 MAX_ATTEMPT = 9999

@@ -19,8 +19,7 @@ from faultbridge.model.storage.projections import queued_case
 from faultbridge.model.storage.writes import Work
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.repair.isolate import IsolationResult
-from faultbridge.repair.isolate_many import isolation_urgency
+from faultbridge.repair.isolate import IsolationResult, isolation_urgency
 from faultbridge.serve.ops.sweep import numbers_to_read
 from tests.lab.jobs import Jobs
 from tests.lab.product.fleet_dispatch import next_leave

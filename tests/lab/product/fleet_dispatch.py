@@ -19,9 +19,8 @@ from faultbridge.model.storage.node_rows import QueuedCase, UnhealthyNode, read_
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text, truncate
 from faultbridge.model.values import replace
-from faultbridge.repair.admission import ReadyCase, admit_case, take_slots
 from faultbridge.repair.controls import Controls
-from faultbridge.repair.dispatch import Dispatch
+from faultbridge.repair.dispatch import Dispatch, ReadyCase, admit_case, take_slots
 from faultbridge.repair.isolation_permits import IsolationPermits
 from tests.lab.product.item_table import ItemTable
 from tests.lab.product.node_store import NodeStore

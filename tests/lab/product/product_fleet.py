@@ -25,7 +25,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.recovery import recover_attempt
+from faultbridge.repair.attempt.step_runner import recover_attempt
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.lab.fleet import Event, EventKind, Fleet
 from tests.lab.jobs import MINUTE, Jobs

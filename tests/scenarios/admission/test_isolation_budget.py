@@ -22,8 +22,7 @@ from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.isolate import IsolationResult
-from faultbridge.repair.isolate_many import prepare_isolations
+from faultbridge.repair.isolate import IsolationResult, prepare_isolations
 from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.serve.wiring.services import wire_cluster_status

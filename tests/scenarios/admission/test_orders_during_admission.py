@@ -15,8 +15,8 @@ from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, Re
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
-from faultbridge.repair.admission import escalate_queued
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.dispatch import escalate_queued
 from tests.races import run_before_call, run_before_read, run_before_write, writes_to
 from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits

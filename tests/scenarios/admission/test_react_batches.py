@@ -13,8 +13,7 @@ from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
 from faultbridge.repair import dispatch
-from faultbridge.repair.isolate import IsolationResult
-from faultbridge.repair.isolate_many import GROUP, prepare_isolations
+from faultbridge.repair.isolate import GROUP, IsolationResult, prepare_isolations
 from faultbridge.serve.ops.react import MAX_ISOLATING
 from tests.races import run_before_write, writes_to
 from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail

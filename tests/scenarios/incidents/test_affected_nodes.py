@@ -10,7 +10,7 @@ from faultbridge.model.cluster.config import UpdateHold
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.storage.node_rows import FamilyFaults, UnhealthyNode
-from faultbridge.repair.incidents.correlate import affected_nodes
+from faultbridge.repair.incidents import affected_nodes
 from tests.builders import NOON, config
 
 

@@ -13,7 +13,7 @@ from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.causes import Chain, Link, Relation, read_chain
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.incidents.changes import IncidentOrders
+from faultbridge.repair.incidents import IncidentOrders
 from tests.scenarios.incidents.incidents import (
     NETWORK_WAITS,
     RACK,

@@ -9,8 +9,7 @@ import pytest
 from faultbridge.model.cluster.incidents import CorrelationLimits
 from faultbridge.model.enums import CaseStatus
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.incidents.changes import IncidentOrders
-from faultbridge.repair.incidents.correlate import Intake
+from faultbridge.repair.incidents import IncidentOrders, Intake
 from tests.builders import NOON
 from tests.scenarios.incidents.incidents import cases, incidents, world_of
 from tests.scenarios.world import CLUSTER, World

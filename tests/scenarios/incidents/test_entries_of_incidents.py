@@ -14,7 +14,7 @@ from faultbridge.model.enums import DomainKind, IncidentChangeKind, IncidentStat
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.repair.incidents.changes import incident_drafts
+from faultbridge.repair.incidents import incident_drafts
 from tests.builders import KEY, NOON, after, data_of
 
 LIMITS = CorrelationLimits()

@@ -26,7 +26,7 @@ from faultbridge.model.fault_enums import Action, Family
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.record.ports import Verdict, Verification
-from faultbridge.repair.incidents.correlate import Correlate
+from faultbridge.repair.incidents import Correlate
 from tests.builders import NOON
 from tests.races import run_before_call
 from tests.scenarios.incidents.incidents import NETWORK_WAITS, incidents, lose_links, restore_links, world_of

@@ -22,8 +22,8 @@ from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.record.queries import held_cases, unhealthy_nodes
 from faultbridge.record.rulebook import rules_of
-from faultbridge.repair.incidents import held
-from faultbridge.repair.incidents.held import HeldCases
+from faultbridge.repair import incidents as repair_incidents
+from faultbridge.repair.incidents import HeldCases
 from tests.scenarios.incidents.builders import fail, world_with_catalog
 from tests.scenarios.incidents.incidents import RACK, cases, incidents, lose_links, restore_links, world_of
 from tests.scenarios.world import CLUSTER, World
@@ -162,7 +162,7 @@ def test_an_expired_incident_makes_no_further_case_wait() -> None:
 def test_one_run_makes_a_limited_number_of_cases_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of(16)
     lose_links(world)
-    monkeypatch.setattr(held, "MAX_CASES", 2)
+    monkeypatch.setattr(repair_incidents, "MAX_CASES", 2)
     assert absorb(world, not_waiting(world, RACK)) == set(RACK[:2])
 
 

@@ -15,7 +15,7 @@ from faultbridge.model.enums import DomainKind, IncidentChangeKind, IncidentStat
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.values import replace
 from faultbridge.repair.controls import Controls
-from faultbridge.repair.incidents.changes import MAX_CHANGES, VERIFICATION_MARGIN, IncidentChanges
+from faultbridge.repair.incidents import MAX_CHANGES, VERIFICATION_MARGIN, IncidentChanges
 from tests.builders import NOON, after
 from tests.ingest.world import LedgerFixture
 from tests.scenarios.world import CLUSTER

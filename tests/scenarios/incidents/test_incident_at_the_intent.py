@@ -9,7 +9,7 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.values import replace
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.incidents.correlate import Correlate
+from faultbridge.repair.incidents import Correlate
 from tests.scenarios.incidents.builders import before_the_intent_of, before_the_next, begin_incident, commits
 from tests.scenarios.incidents.incidents import RACK, restore_links, world_of
 from tests.scenarios.repair.builders import CAREFUL, MILD, record_outcomes

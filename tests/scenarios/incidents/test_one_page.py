@@ -9,8 +9,8 @@ import pytest
 from faultbridge.model.enums import CaseStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.fault_enums import Action, Family, Severity
 from faultbridge.model.policy import Match, Rule
+from faultbridge.repair import incidents as repair_incidents
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.incidents import held
 from tests.scenarios.incidents.builders import CATALOG, SUPPORT, fail, world_with_catalog
 from tests.scenarios.incidents.incidents import (
     RACK,
@@ -242,10 +242,10 @@ def test_a_link_that_fails_alone_after_a_replacement_still_needs_an_operator_wit
 def test_a_run_that_cannot_absorb_all_cases_of_an_incident_lets_none_of_the_others_page(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(held, "MAX_CASES", 3)
+    monkeypatch.setattr(repair_incidents, "MAX_CASES", 3)
     world = world_with_catalog()
     for node in RACK:
-        fail(world, node, action=Action.RESET_GPU if node <= held.MAX_CASES else None)
+        fail(world, node, action=Action.RESET_GPU if node <= repair_incidents.MAX_CASES else None)
     world.clock.advance(timedelta(minutes=1))
     world.correlate.update_incidents(CLUSTER)
     assert [world.case(node).status for node in RACK].count(CaseStatus.ABSORBED) == 3

@@ -13,7 +13,7 @@ from faultbridge.model.enums import DomainKind
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import incidents as stored_incidents
-from faultbridge.repair.incidents.correlate import Intake, Onsets
+from faultbridge.repair.incidents import Intake, Onsets
 from tests.builders import NOON
 from tests.races import run_before_write, writes_to
 from tests.scenarios.world import CLUSTER

@@ -25,7 +25,7 @@ from faultbridge.model.policy import Match, Rule
 from faultbridge.record.append import Append
 from faultbridge.record.ports import CallResult, ClusterNode
 from faultbridge.repair import dispatch
-from faultbridge.repair.attempt.progress import update_attempt
+from faultbridge.repair.attempt.step_context import update_attempt
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.world import World

@@ -12,9 +12,7 @@ from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.isolate import Isolate, IsolationResult
-from faultbridge.repair.isolate_many import prepare_isolations
-from faultbridge.repair.isolation import quarantine
+from faultbridge.repair.isolate import Isolate, IsolationResult, prepare_isolations, quarantine
 from faultbridge.repair.node_orders import NodeOrders
 from tests.races import run_before_write, writes_to
 from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world

@@ -14,8 +14,7 @@ from faultbridge.adapters.hyperpod.provider import HyperPodProvider, HyperPodRes
 from faultbridge.decode.hyperpod import launch_failure
 from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.values import replace
-from faultbridge.repair.registry.inventory_events import InventoryEventHandler
-from faultbridge.repair.registry.inventory_sync import SyncInventory
+from faultbridge.repair.registry.inventory_sync import InventoryEventHandler, SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection

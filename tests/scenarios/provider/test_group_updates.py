@@ -16,8 +16,7 @@ from faultbridge.model.policy import Limits
 from faultbridge.model.recorded import read_event
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
-from faultbridge.repair.registry.groups import Group
-from faultbridge.repair.registry.instances import SyncResult
+from faultbridge.repair.registry.groups import Group, SyncResult
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_REPLACED
 from faultbridge.serve.pager.page import PageState

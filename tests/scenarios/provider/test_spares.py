@@ -16,7 +16,7 @@ from faultbridge.record.ports import CallResult, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT, REFUSED_DELAY
-from faultbridge.repair.successor.unused import end_unused_launches
+from faultbridge.repair.successor.launch import end_unused_launches
 from tests.scenarios.provider.builders import READY, RESOLVED, configure, pool, ready, world_with, world_with_ready
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import raise_once

@@ -14,7 +14,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.values import replace
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import Registration
-from faultbridge.repair.successor.unused import end_unused_launches
+from faultbridge.repair.successor.launch import end_unused_launches
 from tests.scenarios.provider.builders import NEW, OLD, faulty, launched_and_then_retired, pool, world_with_ready
 from tests.scenarios.world import CLUSTER, GROUP
 from tests.sim.fakes import Call

@@ -17,7 +17,7 @@ from faultbridge.model.storage.writes import Put, Update, Write
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
-from faultbridge.repair.attempt.step_contract import StepRequest
+from faultbridge.repair.attempt.step_context import StepRequest
 from tests.races import run_before_write
 from tests.scenarios.repair.builders import record_outcomes
 from tests.scenarios.world import CLUSTER, GROUP, World

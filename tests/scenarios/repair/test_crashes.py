@@ -18,7 +18,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, ClusterNode, ExecutionStatus
-from faultbridge.repair.attempt.progress import escalate_case
+from faultbridge.repair.attempt.step_context import escalate_case
 from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.races import run_before_call, run_before_write
 from tests.scenarios.world import World

@@ -13,7 +13,7 @@ from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage.writes import Write
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.step_contract import StepRequest
+from faultbridge.repair.attempt.step_context import StepRequest
 from tests.races import run_before_write
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call

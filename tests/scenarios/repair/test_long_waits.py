@@ -13,7 +13,7 @@ from faultbridge.model.policy import Limits
 from faultbridge.model.storage import keys
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.successor.waits import check_capacity_waits
+from faultbridge.repair.successor.sources import check_capacity_waits
 from faultbridge.serve.wiring.services import wire_step_runner
 from tests.races import run_before_read, run_before_write, writes_to
 from tests.scenarios.incidents.pages_of_incidents import pages

@@ -15,7 +15,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Attachment, Volume
 from faultbridge.record.ports.orchestrator import ATTACHED
-from faultbridge.repair.attempt.step_contract import StepRequest
+from faultbridge.repair.attempt.step_context import StepRequest
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.spares.pool import SparePool
 from tests.races import run_before_write

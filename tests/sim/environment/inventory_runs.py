@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from faultbridge.model.errors import Transient
-from faultbridge.repair.registry.instances import SyncResult
+from faultbridge.repair.registry.groups import SyncResult
 from tests.sim.fakes import FakeFleet
 from tests.sim.fault_injection import Crash
 

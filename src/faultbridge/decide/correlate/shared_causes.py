@@ -18,7 +18,7 @@ from faultbridge.model.stored import Stored
 from faultbridge.model.values import replace
 
 # Counts of onsets decay with a half-life, so that recent faults weigh more than old ones. The caller
-# (`repair/incidents/correlate.py`) leaves out faults that an incident explains.
+# (`repair/incidents.py`) leaves out faults that an incident explains.
 
 HALF_LIFE = timedelta(days=7)
 PRIOR_PER_NODE = timedelta(days=30)

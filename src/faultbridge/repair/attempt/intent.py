@@ -34,9 +34,16 @@ from faultbridge.model.storage.wire.message import raw_key
 from faultbridge.model.storage.writes import Equals, Update
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Bundle, BundleState, ObjectStore
-from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
-from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.attempt.step_context import (
+    StepContext,
+    StepOutcome,
+    StepResult,
+    enter_phase,
+    live_attempt,
+    move_node,
+    update_attempt,
+    waiting,
+)
 
 # Exclusions: end an attempt whose node or cluster was excluded from repairs after its admission.
 #

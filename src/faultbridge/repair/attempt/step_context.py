@@ -1,23 +1,30 @@
-"""The context of one call of a step: what it may read, and the fenced writes that change the node."""
+"""A step of an attempt: its contract with the state machine, what it may read, and its fenced writes.
+
+A step is fenced if it can write only while its attempt is the current one of the case. The contract has version 1:
+request, result and outcomes.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TypeVar
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from faultbridge.decide.case_moves import Rules
-from faultbridge.decide.governing_rules import Requirement, requirement_for, rule_of_case
-from faultbridge.model.cases import FAILED_STEP, Attempt, Case, Phase, Reason
+from faultbridge.decide import entry_builder
+from faultbridge.decide.case_moves import Rules, due_at, move_case
+from faultbridge.decide.governing_rules import Requirement, requirement_for, rule_of_case, with_requirement
+from faultbridge.model.cases import FAILED_STEP, Approval, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import KARPENTER, ClusterConfig
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import Actor, CaseStatus, RepairAction, WaitingFor
-from faultbridge.model.errors import Misconfigured
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, NoteKind, RepairAction, WaitingFor
+from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.log import log_cause
-from faultbridge.model.nodes import NodeState
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import (
@@ -37,25 +44,314 @@ from faultbridge.record.ports import (
     Workflow,
 )
 from faultbridge.record.rulebook import Rulebook
-from faultbridge.repair.admission import ask_operator
-from faultbridge.repair.attempt.progress import (
-    escalate_case,
-    exclude_attempt,
-    live_attempt,
-    record_outcome,
-    requeue_case,
-    retry_time,
-    update_attempt,
+
+VERSION = 1
+SUPPORTED_VERSIONS = frozenset({VERSION})
+"""Executions run for hours and survive deployments: support the previous version while one may still run."""
+
+MAX_ERROR_LENGTH = 500
+
+
+def execution_input(key: NodeKey, case: Case) -> dict[str, Any]:
+    """Return the input of the Step Functions execution for the current attempt of a case."""
+    return {"v": VERSION, "cluster": key.cluster, "node": key.node, "case": case.id, "attempt": case.attempts}
+
+
+class StepRequest(Struct, frozen=True):
+    """One call of one step for one attempt; `error` is what the state machine or the runner caught."""
+
+    step: str
+    key: NodeKey
+    case: str
+    attempt: int
+    error: str = ""
+
+    @classmethod
+    def read(cls, payload: Mapping[str, Any]) -> StepRequest:
+        """Parse the payload of a call. Raises Rejected for an unsupported version or a malformed payload."""
+        if payload.get("v") not in SUPPORTED_VERSIONS:
+            supported = ", ".join(str(version) for version in sorted(SUPPORTED_VERSIONS))
+            raise Rejected(
+                "unknown_version",
+                f"unsupported version of the step contract: {payload.get('v')!r}; supported: {supported}",
+            )
+        try:
+            key = NodeKey(str(payload["cluster"]), str(payload["node"]))
+            case, attempt = str(payload["case"]), int(payload["attempt"])
+            return cls(str(payload["step"]), key, case, attempt, _error_text(payload.get("error")))
+        except (KeyError, TypeError, ValueError) as error:
+            raise Rejected("bad_step", f"missing or invalid field in the step payload: {error}") from error
+
+
+def _error_text(caught: Any) -> str:  # noqa: ANN401 - whatever the state machine caught
+    if not isinstance(caught, Mapping):
+        return str(caught or "")
+    return f"{caught.get('Error', 'error')}: {caught.get('Cause', '')}"[:MAX_ERROR_LENGTH]
+
+
+class StepOutcome(StrEnum):
+    """The outcome of a step, by which the state machine selects its next state.
+
+    - `done`: continue with the next state.
+    - `repair`: reset or reboot the instance instead of replacing it.
+    - `diagnose`: verify the instance without a repair.
+    - `follow`: wait for the provider's own repair.
+    - `gone`: another controller terminated the instance; wait for its successor.
+    - `waiting`: there is no result yet; the result is sent later to the execution, by its task token.
+    - `stopped`: the case is queued again.
+    - `failed`: the case is escalated to an operator.
+    - `superseded`: the attempt of this call has ended or was replaced by a newer attempt.
+    """
+
+    DONE = "done"
+    DIAGNOSE = "diagnose"
+    REPAIR = "repair"
+    FOLLOW = "follow"
+    GONE = "gone"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"
+
+
+class StepResult(Struct, frozen=True):
+    """The result of one call of one step, with a reason in plain text."""
+
+    outcome: StepOutcome
+    reason: str = ""
+
+    def data(self, step: str) -> dict[str, str]:
+        """Return the result of the step `step` in the form that the state machine reads."""
+        return {"step": step, "outcome": self.outcome.value, "reason": self.reason}
+
+
+def waiting(reason: str) -> StepResult:
+    """Return the result of a step that has no outcome yet and is probed again later."""
+    return StepResult(StepOutcome.WAITING, reason)
+
+
+class AttemptSuperseded(Exception):  # noqa: N818 - an expected situation, not an error
+    """Raised if the attempt of a call has ended or was replaced by a newer attempt."""
+
+
+class StepAlreadyFinished(Exception):  # noqa: N818 - an expected situation, not an error
+    """Raised if a step already has its outcome; a repeated call returns this outcome."""
+
+    def __init__(self, result: StepResult) -> None:
+        """Store the recorded result of the step."""
+        super().__init__(result.outcome.value)
+        self.result = result
+
+
+LEASE = timedelta(minutes=3)
+"""Longer than any call of a step: until the lease ends, the sweep leaves the attempt alone."""
+
+MAX_PROBE_INTERVAL = timedelta(minutes=10)
+MAX_PROBE_DOUBLINGS = 16
+"""Limits the exponent of the doubling; the interval reaches its maximum long before."""
+
+
+def live_attempt(state: NodeState) -> tuple[Case, Attempt]:
+    """Return the live case of a node and its attempt, else raise AttemptSuperseded."""
+    case = state.live_case
+    if case is None or case.attempt is None:
+        raise AttemptSuperseded
+    return case, case.attempt
+
+
+def update_attempt(
+    state: NodeState,
+    marks: Mapping[str, datetime] | None = None,
+    **changes: Any,  # noqa: ANN401 - fields of Attempt
+) -> NodeState:
+    """Change fields of the node's current attempt (and `Case.marks`), and compute its next timer."""
+    case, attempt = live_attempt(state)
+    changed = replace(case, attempt=replace(attempt, **changes), marks=case.marks if marks is None else marks)
+    return replace(state, case=changed, due_at=due_at(state, case=changed))
+
+
+def start_or_resume_step(
+    state: NodeState, step: str, token: str | None, now: datetime, timeout: timedelta
+) -> NodeState:
+    """Start a step, with a deadline after `timeout`, or resume it with its old deadline."""
+    _, attempt = live_attempt(state)
+    if attempt.step == step:
+        return update_attempt(state, task_token=token or attempt.task_token, probe_at=now + LEASE)
+    return update_attempt(
+        state, step=step, since=now, tries=0, deadline=now + timeout, task_token=token, probe_at=now + LEASE
+    )
+
+
+def schedule_probe(state: NodeState, now: datetime, first: timedelta) -> NodeState:
+    """Schedule the next probe of a waiting step; `first` is the time until the first probe of the step."""
+    _, attempt = live_attempt(state)
+    at = probe_time(attempt.tries, attempt.deadline, now, first)
+    return update_attempt(state, tries=attempt.tries + 1, probe_at=at)
+
+
+def probe_time(tries: int, deadline: datetime | None, now: datetime, first: timedelta) -> datetime:
+    """Return when a step is probed next: doubling intervals, but not later than a coming deadline."""
+    at = now + min(first * (1 << min(tries, MAX_PROBE_DOUBLINGS)), MAX_PROBE_INTERVAL)
+    return min(at, deadline) if deadline is not None and deadline > now else at
+
+
+def enter_phase(state: NodeState, phase: Phase, now: datetime) -> NodeState:
+    """Move the attempt into a phase, such as draining. The case records when it first entered each phase."""
+    case, _ = live_attempt(state)
+    return update_attempt(state, {phase.value: now, **case.marks}, phase=phase)
+
+
+def record_outcome(state: NodeState, step: str, outcome: StepOutcome, phase: Phase, now: datetime) -> NodeState:
+    """Record the outcome of a step, and move the attempt into the next phase.
+
+    The Step Functions task token is kept until the next step starts. If the execution did not receive the outcome, the
+    recovery can therefore send the outcome again.
+    """
+    case, attempt = live_attempt(state)
+    steps, marks = {**attempt.steps, step: outcome.value}, {phase.value: now, **case.marks}
+    return update_attempt(state, marks, phase=phase, steps=steps, tries=0, deadline=None, probe_at=now + LEASE)
+
+
+def stop_timers(attempt: Attempt) -> Attempt:
+    """Remove task token, probe time and deadline from an attempt that has ended."""
+    return replace(attempt, task_token=None, probe_at=None, deadline=None)
+
+
+def move_node(state: NodeState, target: NodeStatus, now: datetime, reason: str | Reason) -> tuple[NodeState, Draft]:
+    """Change the status of a node, and draft the entry that records the change."""
+    return replace(state, status=target), entry_builder.status_change(state, target, now, reason)
+
+
+BECOME_FAILED = frozenset(
+    {
+        NodeStatus.DRAINING,
+        NodeStatus.REPAIRING,
+        NodeStatus.REPLACING,
+        NodeStatus.PROVISIONING,
+        NodeStatus.VALIDATING,
+    }
 )
-from faultbridge.repair.attempt.step_contract import (
-    AttemptSuperseded,
-    StepAlreadyFinished,
-    StepOutcome,
-    StepRequest,
-    StepResult,
-)
+"""A node in one of these statuses becomes `failed` when its case is escalated."""
+
+BECOME_QUARANTINED = frozenset({NodeStatus.DRAINING, NodeStatus.REPAIRING, NodeStatus.REPLACING, NodeStatus.VALIDATING})
+"""A node in one of these statuses becomes `quarantined` again when its case is queued again."""
+
+FIRST_RETRY_DELAY = timedelta(minutes=1)
+MAX_RETRY_DELAY = timedelta(minutes=30)
+MAX_RETRY_DOUBLINGS = 5
+"""Enough doublings to reach the longest delay; a case may wait for capacity for hundreds of attempts."""
+
+
+def escalate_case(
+    state: NodeState, now: datetime, reason: str | Reason, *, drafts: tuple[Draft, ...] = (), fails: bool = True
+) -> Transition:
+    """End the attempt and escalate the case to an operator.
+
+    If `BECOME_FAILED` lists the status of the node, the node becomes `failed`. With `fails=False` the node keeps its
+    status, because nothing proves that the node is faulty.
+    """
+    if fails and state.status in BECOME_FAILED:
+        state, draft = move_node(state, NodeStatus.FAILED, now, reason)
+        drafts = (*drafts, draft)
+    case, attempt = live_attempt(state)
+    escalated = replace(case, status=CaseStatus.ESCALATED, attempt=stop_timers(attempt), because=Reason.of(reason))
+    return move_case(Transition(state, drafts), escalated, now, reason)
+
+
+def requeue_case(
+    state: NodeState,
+    now: datetime,
+    waiting_for: WaitingFor,
+    reason: str | Reason,
+    *,
+    drafts: tuple[Draft, ...] = (),
+    repair_action: RepairAction | None = None,
+    requirement: Requirement | None = None,
+    not_before: datetime | None = None,
+) -> Transition:
+    """End the attempt and queue the case again, which releases its repair slot.
+
+    If `BECOME_QUARANTINED` lists the status of the node, the node becomes `quarantined` again.
+
+    - `repair_action`: the repair action of the next attempt. None means the action of the case. If the ended attempt
+      was verifying the node and has no intent, None means `verify`, because another controller may have replaced the
+      instance. For a canceled case, the next action is always `verify`.
+    - `requirement`: the condition that requires a stronger repair action, with its policy rule, or None. This rule
+      becomes the rule of the case.
+    - `not_before`: the earliest time of the next attempt; None if it may start at once.
+    """
+    case, attempt = live_attempt(state)
+    verifying = state.status is NodeStatus.VALIDATING and attempt.intent is None
+    if case.cancelled or (verifying and repair_action is None):
+        repair_action = RepairAction.VERIFY
+    if state.status in BECOME_QUARANTINED:
+        state, draft = move_node(state, NodeStatus.QUARANTINED, now, reason)
+        drafts = (*drafts, draft)
+    queued = replace(
+        with_requirement(case, requirement) if requirement else case,
+        status=CaseStatus.QUEUED,
+        attempt=None,
+        repair_action=repair_action or case.repair_action,
+        waiting_for=waiting_for,
+        not_before=not_before,
+        because=Reason.of(reason),
+        capacity_since=(case.capacity_since or now) if waiting_for is WaitingFor.CAPACITY else case.capacity_since,
+    )
+    return move_case(Transition(state, drafts), queued, now, reason)
+
+
+def exclude_attempt(transition: Transition) -> Transition:
+    """Return the transition with its ended attempt excluded from the policy's limit of attempts."""
+    case = transition.state.live_case
+    if case is None:
+        return transition
+    return replace(transition, state=replace(transition.state, case=replace(case, uncounted=case.uncounted + 1)))
+
+
+def retry_time(case: Case, now: datetime) -> datetime:
+    """Return when a case may be retried: after one minute, doubled with each attempt up to 30 minutes."""
+    return now + min(FIRST_RETRY_DELAY * (1 << min(max(case.attempts - 1, 0), MAX_RETRY_DOUBLINGS)), MAX_RETRY_DELAY)
+
 
 P = TypeVar("P")
+
+
+def ask_operator(
+    state: NodeState,
+    repair_action: RepairAction,
+    reason: str,
+    now: datetime,
+    answer_by: datetime,
+    *,
+    by_rule: bool = True,
+    rule: str | None = None,
+) -> Transition:
+    """Request an operator's approval of this repair action for the next attempt of a queued case.
+
+    - `answer_by`: the deadline for the operator's answer.
+    - `by_rule`: False if missing evidence of EC2 capacity, and no policy rule, requires the approval.
+    - `rule`: the name of the policy rule that requires the approval; None means the rule of the case. The rule is added
+      to the rules that govern the case, so that it applies to later attempts even if its fault has ended.
+
+    For a canceled case, only a verification is requested, because its next attempt does nothing else.
+    """
+    case = state.live_case
+    if case is None or (case.cancelled and repair_action is not RepairAction.VERIFY):
+        return Transition(state)
+    approval = Approval(case.attempts + 1, repair_action, now, answer_by, by_rule=by_rule)
+    incarnation = state.incarnation
+    facts = {
+        "attempt": approval.attempt,
+        "repair_action": repair_action.value,
+        "answer_by": to_text(answer_by),
+        "instance_id": incarnation.instance_id if incarnation else None,
+        "rule": rule or case.rule,
+        "policy": case.policy,
+    }
+    draft = entry_builder.note(kind=NoteKind.APPROVAL, text=reason, at=now, case_id=case.id, facts=facts, stage="begun")
+    governed_by = tuple(dict.fromkeys((*case.governed_by, *([rule] if rule else ()))))
+    state = replace(state, case=replace(case, approval=approval, governed_by=governed_by))
+    return Transition(replace(state, due_at=due_at(state, now)), (draft,))
 
 
 def adapter_named(adapters: Mapping[str, P], kind: str, name: str) -> P:

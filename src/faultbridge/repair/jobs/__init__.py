@@ -2,6 +2,6 @@
 
 The start and end of a job, and the faults that affect it, are entries of the cluster's own stream. Read in this order:
 `jobs` (start, end, faults, and the ids of jobs in the states of nodes), `reports` (documents of schedulers), `changes`
-(stores a job with its entry), `job_impact`, `progress` (heartbeats, stalls, losses), `resume`, `callbacks` and
-`verdicts`. `storage.jobs` defines the items. Tests: tests/jobs.
+(stores a job with its entry), `job_impact` (also which jobs may resume), `progress` (heartbeats, stalls, losses),
+`callbacks` and `verdicts`. `storage.jobs` defines the items. Tests: tests/jobs.
 """

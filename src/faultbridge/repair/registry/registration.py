@@ -26,8 +26,7 @@ from faultbridge.record.append import Append
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.inventory import Inventory
 from faultbridge.record.queries import cluster_config
-from faultbridge.repair.registry.aliases import aliases_of, new_alias_writes
-from faultbridge.repair.registry.roster import new_row, placement_update
+from faultbridge.repair.registry.roster import aliases_of, new_alias_writes, new_row, placement_update
 from faultbridge.repair.registry.verification import verify_before_service
 
 __all__ = ["NewNode", "Registration"]

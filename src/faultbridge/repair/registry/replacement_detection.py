@@ -38,8 +38,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.rulebook import Rulebook
-from faultbridge.repair.registry.aliases import AliasChange, alias_writes, usable_names
-from faultbridge.repair.registry.roster import row_update
+from faultbridge.repair.registry.roster import AliasChange, alias_writes, row_update, usable_names
 from faultbridge.repair.registry.verification import escalate_vacant, move_node, require_verification
 
 CODE = "cloud.instance_replaced"

@@ -30,10 +30,8 @@ from faultbridge.record.ports import Table
 from faultbridge.record.queries import cluster_config, registered
 from faultbridge.record.rulebook import Rulebook
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.registry.aliases import aliases_of
-from faultbridge.repair.registry.groups import Group
-from faultbridge.repair.registry.instances import SyncResult
-from faultbridge.repair.registry.roster import retired_row
+from faultbridge.repair.registry.groups import Group, SyncResult
+from faultbridge.repair.registry.roster import aliases_of, retired_row
 
 REASON = "node removed"
 

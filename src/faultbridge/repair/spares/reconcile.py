@@ -32,8 +32,8 @@ from faultbridge.record.ports import (
 )
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import StepTools, adapter_named
-from faultbridge.repair.attempt.verification_rules import joined_findings
 from faultbridge.repair.spares.pool import SparePool
+from faultbridge.repair.steps.verify_instance import joined_findings
 from faultbridge.repair.successor.launch import SAME_TOKEN
 
 RELAUNCH_DELAY = timedelta(minutes=10)

@@ -15,13 +15,17 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
 from faultbridge.record.ports import LaunchedInstance, SuccessorNotNeeded
-from faultbridge.repair.attempt.progress import live_attempt, stop_timers
-from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.attempt.step_context import (
+    StepContext,
+    StepOutcome,
+    StepResult,
+    live_attempt,
+    stop_timers,
+    waiting,
+)
 from faultbridge.repair.successor import launch
 from faultbridge.repair.successor.launch import InstanceTaken, claim
-from faultbridge.repair.successor.sources import provide_successor
-from faultbridge.repair.successor.waits import ending_wait, page_for_successor
+from faultbridge.repair.successor.sources import ending_wait, page_for_successor, provide_successor
 
 NAME = "await_successor"
 SETTLE = timedelta(minutes=3)

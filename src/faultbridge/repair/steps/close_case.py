@@ -1,28 +1,122 @@
-"""The step CloseCase: returns the node to service, resolves its case and releases its slot, in one commit."""
+"""The last steps: ReturnToService uncordons a verified node, CloseCase resolves its case, RecordFailure ends it.
+
+CloseCase returns the node to service, resolves the case and releases its slot in one commit.
+"""
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 from functools import partial
 
+from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import move_case
 from faultbridge.decide.governing_rules import start_probation
 from faultbridge.model.cases import EXTERNAL, RELEASED, Case, Phase, Reason
 from faultbridge.model.cluster.config import NO_VERIFIER
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, RepairAction, Resolution
+from faultbridge.model.enums import (
+    Actor,
+    CaseStatus,
+    Isolation,
+    NodeStatus,
+    ProviderFailure,
+    RepairAction,
+    Resolution,
+    WaitingFor,
+)
+from faultbridge.model.errors import Transient
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState, is_replaced
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
-from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
-from faultbridge.repair.attempt.verification_rules import faults_since_start
-from faultbridge.repair.steps import return_to_service, verify_instance
-from faultbridge.repair.successor import unused
+from faultbridge.repair import volumes
+from faultbridge.repair.attempt.step_context import (
+    StepContext,
+    StepOutcome,
+    StepResult,
+    escalate_case,
+    live_attempt,
+    move_node,
+    stop_timers,
+    waiting,
+)
+from faultbridge.repair.isolate import confirm_cordon, end_backoff
+from faultbridge.repair.steps import verify_instance
+from faultbridge.repair.steps.verify_instance import faults_since_start
+from faultbridge.repair.successor import launch
 
-NAME = "close"
+RETURN = "return_to_service"
+
+
+def return_to_service(context: StepContext) -> StepResult:
+    """Attach the node's volumes and uncordon it; a new fault fails the verification instead."""
+    if context.attempt.steps.get(verify_instance.NAME) != StepOutcome.DONE:
+        return context.escalate_to_operator("return to service was requested without a passed verification")
+    faults = faults_since_start(context.state)
+    if faults:
+        return verify_instance.revoke(cordon_again(context), faults)
+    context, missing = volumes.attach_volumes(context)
+    return missing or _uncordon(context)
+
+
+def _uncordon(context: StepContext) -> StepResult:
+    if context.rules.config.follows_provider:
+        return _finish_returned(context, "not_applicable", "the provider returns the node to service")
+    orchestrator = context.orchestrator
+    if not orchestrator.applicable:
+        return _finish_returned(context, "not_applicable", "the cluster has no orchestrator")
+    answer = orchestrator.uncordon(context.member)
+    if answer.ok:
+        return _finish_returned(context, "returned", answer.reason)
+    return waiting(f"{answer.failure.value if answer.failure else ''}: {answer.reason}")
+
+
+def on_return_timeout(context: StepContext, reason: str) -> StepResult:
+    """Escalate the case after the deadline: the verified node is still cordoned or lacks its volumes."""
+    if context.state.moving_volumes:
+        return volumes.before_service(context, volumes.ATTACH_NAME, reason)
+    late = Reason(f"verified, but the orchestrator does not uncordon the node: {reason}", ProviderFailure.TIMEOUT)
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        draft = entry_builder.step(
+            context.case, RETURN, "timed_out", now, reason=reason, failure=ProviderFailure.TIMEOUT
+        )
+        unconfirmed = replace(state, isolation=Isolation.REQUESTED)
+        return escalate_case(unconfirmed, now, late, drafts=(draft,), fails=False)
+
+    context.commit(revise)
+    context.log("attempt_escalated", str(late))
+    return StepResult(StepOutcome.FAILED, str(late))
+
+
+def _finish_returned(context: StepContext, outcome: str, reason: str) -> StepResult:
+    def finished(state: NodeState, now: datetime) -> Transition:
+        step = entry_builder.step(context.case, RETURN, outcome, now, reason=reason, new_instance=context.instance_id)
+        returned, drafts = end_backoff(replace(state, isolation=Isolation.NONE), now)
+        return Transition(returned, (*drafts, step))
+
+    return context.finish(StepOutcome.DONE, Phase.CLOSING, finished)
+
+
+def cordon_again(context: StepContext) -> StepContext:
+    """Cordon the node again, after storing the request; raises Transient without a confirmation."""
+    if context.rules.config.follows_provider or not context.orchestrator.applicable:
+        return context
+    if context.state.isolation is not Isolation.REQUESTED:
+        context = context.commit(request_cordon)
+    answer = context.orchestrator.cordon(context.member)
+    if not answer.ok:
+        raise Transient(f"the node may be uncordoned and cannot be cordoned again: {answer.reason}")
+    return context.commit(confirm_cordon)
+
+
+def request_cordon(state: NodeState, now: datetime) -> Transition:
+    """Store the request before the call, so that a cordon whose answer is lost is withdrawn one day."""
+    return Transition(replace(state, isolation=Isolation.REQUESTED, isolation_since=now))
+
+
+CLOSE = "close"
 RESOLUTIONS = {
     RepairAction.VERIFY: Resolution.RECOVERED,
     RepairAction.RESET_GPU: Resolution.REPAIRED,
@@ -42,22 +136,20 @@ def close_case(context: StepContext) -> StepResult:
     If a fault was observed since the verification started, cordon the node again and fail the verification. If the node
     was not returned to service, escalate the case to an operator.
     """
-    if context.attempt.steps.get(return_to_service.NAME) != StepOutcome.DONE:
+    if context.attempt.steps.get(RETURN) != StepOutcome.DONE:
         return context.escalate_to_operator("close was requested before the node returned to service")
-    unused.end_for_case(context)
+    launch.end_launches_of_case(context)
     try:
         context.commit(partial(_close, context), Actor.CLOSE)
     except _FaultAfterVerification:
-        return _cordon_again(context)
+        return _fail_after_return(context)
     return StepResult(StepOutcome.DONE)
 
 
-def _cordon_again(context: StepContext) -> StepResult:
+def _fail_after_return(context: StepContext) -> StepResult:
     context = replace(context, state=context.tools.append.read(context.state.key))
-    if context.rules.config.follows_provider:
-        return verify_instance.revoke(context, faults_since_start(context.state))
-    if context.orchestrator.applicable:
-        context = return_to_service.cordon_again(context)
+    if context.rules.config.follows_provider or context.orchestrator.applicable:
+        context = cordon_again(context)
     else:
         context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.NOT_APPLICABLE)))
     return verify_instance.revoke(context, faults_since_start(context.state))
@@ -117,3 +209,27 @@ def _resolution(case: Case, *, replaced: bool) -> Resolution:
     if verified and Phase.INTENT.value in case.marks:  # an earlier attempt repaired what this one only verified
         return Resolution.REPLACED if replaced else Resolution.REPAIRED
     return RESOLUTIONS[case.repair_action]
+
+
+FAIL = "fail"
+
+
+def record_failure(context: StepContext) -> StepResult:
+    """End the failed attempt, and retry the case later or escalate it to an operator.
+
+    The case is retried if the attempt has no intent (the point of no return), and if the policy permits another
+    attempt. It is not retried while the result of a launch is unknown, because the next attempt has another token and
+    could launch a second instance. If the failed step is ReturnToService, the node is first cordoned again.
+    """
+    if context.attempt.step == RETURN:
+        context = cordon_again(context)
+    reason = context.request.error or "the step failed without an error message"
+    step = context.attempt.step or "admission"
+    draft = entry_builder.step(context.case, step, "error", context.now, reason=reason)
+    text = f"{step} failed: {reason}"
+    context.log("attempt_failed", text, logging.ERROR)
+    attempt = context.attempt
+    launched = attempt.launch_token is not None and attempt.successor is None
+    if attempt.intent is None and not launched:
+        return context.retry_or_escalate(WaitingFor.WAIT, text, draft)
+    return context.escalate_to_operator(text, draft)

@@ -19,13 +19,20 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Orchestrator
 from faultbridge.repair.attempt.intent import stop_for_incident, stop_for_update, stop_if_excluded
-from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
-from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
-from faultbridge.repair.isolation import end_backoff, page_overdue
+from faultbridge.repair.attempt.step_context import (
+    StepContext,
+    StepOutcome,
+    StepResult,
+    enter_phase,
+    live_attempt,
+    move_node,
+    update_attempt,
+    waiting,
+)
+from faultbridge.repair.isolate import end_backoff, page_overdue
+from faultbridge.repair.steps.close_case import request_cordon
 from faultbridge.repair.steps.follow_provider import finish_if_gone
-from faultbridge.repair.steps.return_to_service import request_cordon
-from faultbridge.repair.successor.waits import PAGE_DRAIN_AFTER, page_overdue_wait
+from faultbridge.repair.successor.sources import PAGE_DRAIN_AFTER, page_overdue_wait
 
 NAME = "drain"
 LATE = ProviderFailure.TIMEOUT

@@ -19,9 +19,15 @@ from faultbridge.model.enums import Actor, NodeStatus, ProviderFailure
 from faultbridge.model.nodes import NodeState, left_behind
 from faultbridge.model.times import latest
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
-from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.attempt.step_context import (
+    StepContext,
+    StepOutcome,
+    StepResult,
+    live_attempt,
+    move_node,
+    update_attempt,
+    waiting,
+)
 
 NAME = FOLLOW_STEP
 

@@ -24,12 +24,17 @@ from faultbridge.record.ports import CallResult, Presence
 from faultbridge.record.queries import unhealthy_nodes
 from faultbridge.repair import volumes
 from faultbridge.repair.attempt.intent import collect_logs, commit_intent, stop_before_intent, stop_for_new_incident
-from faultbridge.repair.attempt.progress import live_attempt, move_node
-from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.attempt.step_context import (
+    StepContext,
+    StepOutcome,
+    StepResult,
+    live_attempt,
+    move_node,
+    waiting,
+)
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 from faultbridge.repair.successor import launch, sources
-from faultbridge.repair.successor.waits import PAGE_DRAIN_AFTER, ending_wait, page_overdue_wait
+from faultbridge.repair.successor.sources import PAGE_DRAIN_AFTER, ending_wait, page_overdue_wait
 from faultbridge.repair.volumes import refuse_release
 
 NAME = "release_instance"

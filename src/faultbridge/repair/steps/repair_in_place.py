@@ -18,9 +18,16 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Restart, RestartState
 from faultbridge.repair.attempt.intent import collect_logs, commit_intent, fail_step, stop_before_intent
-from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
-from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.attempt.step_context import (
+    StepContext,
+    StepOutcome,
+    StepResult,
+    enter_phase,
+    live_attempt,
+    move_node,
+    update_attempt,
+    waiting,
+)
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 
 NAME = "repair_in_place"

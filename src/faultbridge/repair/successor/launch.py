@@ -8,7 +8,8 @@ used only after an answer that proves that nothing was launched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,19 +18,20 @@ from faultbridge.decode.frames.instance_type import with_same_gpu_count
 from faultbridge.model import names
 from faultbridge.model.cases import Phase
 from faultbridge.model.cluster.config import CapacitySource
-from faultbridge.model.cluster.state import is_taken
+from faultbridge.model.cluster.state import SPARE, Spare, SpareStatus, is_taken
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import NodeStatus, ProviderFailure
-from faultbridge.model.errors import Misconfigured
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Alias, AliasRow, Incarnation, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, AnyOf, Condition, Equals, Item, Key, Put, Update, Write
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest
-from faultbridge.repair.attempt.progress import move_node, update_attempt
-from faultbridge.repair.attempt.step_context import Change, StepContext
-from faultbridge.repair.spares.pool import SparePool
+from faultbridge.record.rulebook import rules_of
+from faultbridge.repair.attempt.step_context import Change, StepContext, StepTools, move_node, update_attempt
+from faultbridge.repair.spares.pool import SparePool, read_spares
 
 # The claim: reserves an instance as the successor of one node, so that it backs at most one node.
 #
@@ -345,3 +347,64 @@ def case_request(context: StepContext, group: str) -> LaunchRequest:
     intent, attempt = context.attempt.intent, context.attempt
     token = f"{intent.token if intent else attempt.launch_token or context.case.execution}-{attempt.launches}"
     return LaunchRequest(context.rules.config, group, context.case.id, token, context.instance_id, spare=attempt.spare)
+
+
+def end_launches_of_case(context: StepContext) -> None:
+    """Terminate the unused launches of a closing case; without an answer, the sweep does it later."""
+    launcher, group = context.launcher, context.state.placement.group
+    if launcher is None or group is None:
+        return
+    try:
+        launched = case_launches(launcher, case_request(context, group))
+        _end(context.tools, launcher, context.state.key.cluster, launched)
+    except Transient as error:
+        # The node is verified, so the case closes anyway; `end_unused_launches` repeats the termination.
+        context.log("unused_launch_left", str(error))
+
+
+def end_unused_launches(tools: StepTools, cluster: str) -> None:
+    """Terminate the launched instances that never backed a node and that no live case or spare uses.
+
+    A call reads the case of each launched instance. To limit these reads, a call does nothing outside the first minute
+    of an hour. It also does nothing for a cluster that Faultbridge does not repair, or whose repairs are paused: after
+    a restore, an instance may serve a node although the table says otherwise.
+    """
+    config = rules_of(tools.rulebook, cluster).config
+    launcher = tools.compute(config).launchers.get(config.provider)
+    if launcher is None or not config.repairs or tools.clock.now().minute:
+        return
+    if items.read_control(cluster, tools.table.get(keys.cluster_control(cluster))).paused:
+        return
+    launched = launcher.launched_in(config)
+    # An instance is claimed only while its case is live: after the case was read as closed, no claim can follow.
+    cases = tools.table.get_many(keys.case(one.case) for one in launched if one.case)
+    ended = {key for key, case in cases.items() if not CaseStatus(str(case["status"])).live}
+    of_cases = [one for one in launched if one.case and keys.case(one.case) in ended]
+    of_spares = _given_up(launched, read_spares(tools.table, cluster))
+    _end(tools, launcher, cluster, [*of_cases, *of_spares])
+
+
+def _given_up(launched: Iterable[LaunchedInstance], pool: Iterable[Spare]) -> list[LaunchedInstance]:
+    """Return the instances with the tag of a spare that the pool neither has nor still launches.
+
+    The pool gets an instance only while the spare of its tag is launching, and a taken spare becomes empty only after
+    the claim. `_end` reads the claims after the pool was read, and therefore keeps an instance that backs a node.
+    """
+    kept = {spare.owner if spare.status is SpareStatus.LAUNCHING else spare.instance_id for spare in pool}
+    tagged = [one for one in launched if one.case and one.case.startswith(SPARE)]
+    return [one for one in tagged if one.case not in kept and one.instance_id not in kept]
+
+
+def _end(tools: StepTools, launcher: Launcher, cluster: str, launched: Iterable[LaunchedInstance]) -> None:
+    launched = tuple(launched)
+    claims = {keys.claim(one.instance_id): one.instance_id for one in launched}
+    aliases = {keys.alias("instance", one.instance_id): one.instance_id for one in launched}  # of registered nodes
+    used = {(claims | aliases)[key] for key in tools.table.get_many([*claims, *aliases])}
+    unused = [one for one in launched if one.instance_id not in used]
+    pooled = {spare.instance_id for spare in read_spares(tools.table, cluster)} if unused else set()
+    for one in unused:
+        if one.instance_id not in pooled:
+            reason = "the instance never backed a node, and its case is closed or its spare has ended"
+            ids = {"cluster": cluster, "instance_id": one.instance_id, "case_id": one.case}
+            log_cause("unused_launch_terminated", reason=reason, level=logging.WARNING, **ids)
+            launcher.terminate(one.instance_id)

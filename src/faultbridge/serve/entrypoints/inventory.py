@@ -12,8 +12,7 @@ from msgspec import to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit
 from faultbridge.decode.hyperpod import launch_failure
-from faultbridge.repair.registry.inventory_events import InventoryEventHandler
-from faultbridge.repair.registry.inventory_sync import SyncInventory
+from faultbridge.repair.registry.inventory_sync import InventoryEventHandler, SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from faultbridge.serve.entrypoints.lambda_events import BusEvent, QueuedMessage, read
@@ -23,7 +22,7 @@ from faultbridge.serve.wiring.services import wire_cluster_status, wire_registra
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from faultbridge.repair.registry.instances import SyncResult
+    from faultbridge.repair.registry.groups import SyncResult
     from faultbridge.serve.wiring.installation import Installation
 
 

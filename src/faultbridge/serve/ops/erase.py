@@ -20,7 +20,7 @@ from faultbridge.model.storage.writes import CASES, Delete, Key
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import cluster_config, node_names, query_all
 from faultbridge.record.timeline import entry_data
-from faultbridge.repair.registry.aliases import aliases_of
+from faultbridge.repair.registry.roster import aliases_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import CheckResult, ClusterNode
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import StepTools
-from faultbridge.repair.incidents.correlate import Intake
+from faultbridge.repair.incidents import Intake
 from faultbridge.serve.ingest.heartbeat_log import ClusterHeartbeats
 from faultbridge.serve.ingest.heartbeat_monitor import HeartbeatMonitor, Probe, ProbedInstance, unprobed
 

@@ -21,9 +21,8 @@ from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import MAX_ADMITTING, Dispatch
-from faultbridge.repair.incidents.correlate import Correlate
-from faultbridge.repair.isolate import Isolate, IsolationResult
-from faultbridge.repair.isolate_many import prepare_isolations
+from faultbridge.repair.incidents import Correlate
+from faultbridge.repair.isolate import Isolate, IsolationResult, prepare_isolations
 from faultbridge.repair.jobs.job_impact import JobImpact
 
 MAX_ISOLATING, MAX_RECORDING_IMPACT = timedelta(seconds=40), timedelta(seconds=20)

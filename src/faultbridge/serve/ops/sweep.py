@@ -40,20 +40,17 @@ from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import query_all, shard_rows, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
-from faultbridge.repair.attempt.recovery import RecoveryResult, recover_attempt, release_leaked_slots
 from faultbridge.repair.attempt.step_context import StepTools
-from faultbridge.repair.attempt.step_runner import StepRunner
+from faultbridge.repair.attempt.step_runner import RecoveryResult, StepRunner, recover_attempt, release_leaked_slots
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
-from faultbridge.repair.incidents.correlate import Correlate, Intake
-from faultbridge.repair.isolate import Isolate
-from faultbridge.repair.isolate_many import prepare_isolations
-from faultbridge.repair.jobs.job_impact import JobImpact
-from faultbridge.repair.jobs.resume import record_resumable_jobs
+from faultbridge.repair.incidents import Correlate, Intake
+from faultbridge.repair.isolate import Isolate, prepare_isolations
+from faultbridge.repair.jobs.job_impact import JobImpact, record_resumable_jobs
 from faultbridge.repair.spares.reconcile import reconcile_spares
-from faultbridge.repair.successor.unused import end_unused_launches
-from faultbridge.repair.successor.waits import check_capacity_waits
+from faultbridge.repair.successor.launch import end_unused_launches
+from faultbridge.repair.successor.sources import check_capacity_waits
 from faultbridge.serve.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.serve.ops.missing_heartbeats import ProbeInstance, report_missing_heartbeats
 

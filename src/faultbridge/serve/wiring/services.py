@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from faultbridge.repair.cluster_status import ClusterRollup
     from faultbridge.repair.controls import Controls
     from faultbridge.repair.dispatch import Dispatch
-    from faultbridge.repair.incidents.changes import IncidentChanges, IncidentOrders
-    from faultbridge.repair.incidents.correlate import Correlate
+    from faultbridge.repair.incidents import Correlate, IncidentChanges, IncidentOrders
     from faultbridge.repair.isolate import Isolate
     from faultbridge.repair.jobs.callbacks import DeliverCallbacks
     from faultbridge.repair.jobs.job_impact import JobImpact
@@ -198,7 +197,7 @@ def wire_step_runner(app: Installation) -> StepRunner:
 @once
 def wire_incident_changes(app: Installation) -> IncidentChanges:
     """Return the service that writes cluster incidents to the table."""
-    from faultbridge.repair.incidents.changes import IncidentChanges
+    from faultbridge.repair.incidents import IncidentChanges
 
     return IncidentChanges(app.table, wire_controls(app))
 
@@ -206,8 +205,7 @@ def wire_incident_changes(app: Installation) -> IncidentChanges:
 @once
 def wire_correlate(app: Installation) -> Correlate:
     """Return the service that finds the shared causes of the faults of many nodes."""
-    from faultbridge.repair.incidents.correlate import Correlate, Onsets
-    from faultbridge.repair.incidents.held import HeldCases
+    from faultbridge.repair.incidents import Correlate, HeldCases, Onsets
 
     held = HeldCases(app.table, app.append)
     onsets = Onsets(app.table, app.ports.clock)
@@ -226,7 +224,7 @@ def correlate_afresh(app: Installation, cluster: str) -> None:
 @once
 def wire_incident_orders(app: Installation) -> IncidentOrders:
     """Return the service that executes operators' orders about cluster incidents."""
-    from faultbridge.repair.incidents.changes import IncidentOrders
+    from faultbridge.repair.incidents import IncidentOrders
 
     return IncidentOrders(wire_incident_changes(app), app.rulebook)
 
