@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.repair.successor import sources
-from tests.sim.environment.action_plan import ExternalAction, draw_plan
+from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.history import draw_growing, draw_reserving, draw_spares, draw_volumes, play
 from tests.sim.shrink import violated_invariants
 
@@ -20,13 +20,6 @@ KEPT = "no instance is given up without the capacity that its rule demands"
 
 def test_a_fifth_of_the_seeds_has_capacity_that_changes() -> None:
     assert 40 <= sum(map(draw_reserving, SEEDS)) <= 90
-
-
-def test_the_plan_with_capacity_contains_each_kind_and_otherwise_the_same_actions() -> None:
-    without, reserving = draw_plan(1, 400, 60.0), draw_plan(1, 400, 60.0, reserving=True)
-    changed = [after.kind for before, after in zip(without, reserving, strict=True) if before != after]
-    assert set(changed) == {"reservation_change", "spares_used_up"}
-    assert 0.02 < len(changed) / 400 < 0.12
 
 
 def test_an_instance_is_kept_until_the_reservation_has_a_free_one() -> None:

@@ -15,11 +15,9 @@ from faultbridge.model.values import replace
 from tests.builders import GPU, NOON, arrival, case, fault, folded, node
 from tests.sim.environment.samples import alert_group
 from tests.sim.fault_injection import NO_FAULTS
-from tests.sim.history import run
 from tests.sim.invariants.view import SystemView
 from tests.sim.simulated_ports import BEARER, SIGNER
 from tests.sim.simulated_system import REPAIRED, SimulatedSystem
-from tests.sim.situations.draw import Situation, draw_large, draw_situations
 from tests.sim.situations.versions import ADDED, Version, written_by
 from tests.sim.workers import PROVING
 
@@ -115,10 +113,3 @@ def test_an_instance_shows_its_last_fault_until_it_restarts_and_some_instances_d
     assert b"GPU is lost" in shown.nvidia_smi
     system.health.on_restart(reached)
     assert system.truth.host_output(reached) == answers[reached]
-
-
-@pytest.mark.slow
-def test_runs_with_two_versions_of_the_code_violate_no_invariant() -> None:
-    seeds = [one for one in range(60) if Situation.VERSIONS in draw_situations(one) and draw_large(one) is None]
-    assert len(seeds) > 1
-    assert [run(seed).broken for seed in seeds[:2]] == [(), ()]
