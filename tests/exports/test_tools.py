@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.export.api_client import ApiClient
-from faultbridge.cli.export.tools import Tools, build_server
 from faultbridge.decode.data import code_document
 from tests.api.builders import START, case_of
 from tests.api.gateway import Gateway
@@ -16,8 +15,10 @@ from tests.exports.builders import break_a_gpu
 
 
 def client_of(api: ApiClient) -> Any:
-    """Return a client of the SDK, whose import takes seconds."""
+    """Return a client of the SDK, whose import takes a second in each process that collects tests."""
     from mcp import Client
+
+    from faultbridge.cli.export.tools import Tools, build_server
 
     return Client(build_server(Tools(api, code_document), "1"))
 

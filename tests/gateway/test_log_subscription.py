@@ -48,11 +48,16 @@ def test_a_batch_that_is_delivered_twice_is_one_record(client):
         ({"awslogs": None}, {"refused": "bad_body"}),
         (batch("i-0aaaaaaaaaaaaaaa1", logEvents={"a": 1}), {"refused": "bad_body"}),
         (batch("x", messageType="CONTROL_MESSAGE"), {"record_id": None}),
-        ({"awslogs": {"data": base64.b64encode(gzip.compress(b"0" * 17_000_000)).decode()}}, {"refused": "too_large"}),
     ],
 )
 def test_an_invalid_or_empty_batch_is_answered_without_an_error_and_not_queued(client, event, answer):
     assert intake(event, client.world.app) == answer
+    assert client.received() == []
+
+
+def test_a_batch_that_unpacks_to_too_much_is_refused_and_not_queued(client):
+    data = base64.b64encode(gzip.compress(b"0" * 17_000_000)).decode()
+    assert intake({"awslogs": {"data": data}}, client.world.app) == {"refused": "too_large"}
     assert client.received() == []
 
 

@@ -76,7 +76,6 @@ def test_what_a_webhook_reports_is_a_claim_of_its_sender_although_our_own_functi
         ({"headers": {"X-Faultbridge-Signature": "\ud800"}}, (401, "unauthorised")),
         ({"method": "PUT"}, (401, "unauthorised")),
         ({"source": "grafana"}, (403, "forbidden")),
-        ({"body": b"x" * 10_000_000}, (413, "too_large")),
         ({"body": b"x" * (MAX_BYTES + 1)}, (413, "too_large")),
         ({"body": b"  "}, (400, "empty")),
     ],
