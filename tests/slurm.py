@@ -25,7 +25,7 @@ class SlurmInMemory:
     def takes_work(self, host: str) -> bool:
         """Whether Slurm can start jobs on a host."""
         found = self.nodes.get(host.partition(".")[0])
-        return found is not None and "DRAIN" not in found.state
+        return found is not None and not {"DRAIN", "FAIL", "DOWN"} & set(found.state.split("+"))
 
     def node(self, name: str) -> SlurmNode | None:
         return self.nodes.get(name)
@@ -33,9 +33,18 @@ class SlurmInMemory:
     def jobs(self, name: str) -> tuple[SlurmJob, ...]:
         return tuple(SlurmJob(job, "RUNNING") for job in self.running.get(name, ()))
 
-    def drain(self, name: str, reason: str) -> None:
-        self.changes.append(("drain", name))
-        self.nodes[name] = replace(self.nodes[name], state="IDLE+DRAIN", reason=reason)
+    def addresses(self) -> dict[str, str]:
+        return {one.address: name for name, one in self.nodes.items() if one.address}
+
+    def drain(self, name: str, reason: str, state: str = "DRAIN") -> None:
+        self.changes.append((state.lower(), name))
+        states = dict.fromkeys((*self.nodes[name].state.split("+"), state))
+        self.nodes[name] = replace(self.nodes[name], state="+".join(states), reason=reason)
+
+    def reboot(self, name: str, reason: str) -> None:
+        self.changes.append(("reboot", name))
+        state = f"{self.nodes[name].state}+REBOOT_ISSUED"
+        self.nodes[name] = replace(self.nodes[name], state=state, reason=f"{reason} : reboot issued")
 
     def resume(self, name: str) -> None:
         self.changes.append(("resume", name))

@@ -1,4 +1,4 @@
-"""The Provider port: the same tests for the fake, EC2 Auto Scaling, launch templates, HyperPod and Karpenter."""
+"""The Provider port: the same tests for the fake, Auto Scaling, launch templates, HyperPod, Karpenter, ParallelCluster."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
 from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
 from faultbridge.adapters.hyperpod.provider import HyperPodProvider
 from faultbridge.adapters.kubernetes.karpenter import KarpenterProvider, instance_in
+from faultbridge.adapters.slurm.fleets import ParallelClusterProvider, SlurmRecords
 from faultbridge.local.gaps import ec2, patching, systems_manager
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.errors import Misconfigured
@@ -30,7 +31,9 @@ from tests.contracts.aws import ON_MOTO, fresh
 from tests.contracts.provider import IMAGE, LONG_AGO, SIZE, group_of
 from tests.hyperpod import AT_ONCE, GROUP, api, hyperpod
 from tests.karpenter import POOL, advance, karpenter_cluster
+from tests.parallelcluster import CLUSTER_TAG, TAGS, ClusterManager
 from tests.sim.fakes import FakeFleet, FakeProvider, ManualClock
+from tests.slurm import SlurmInMemory
 
 
 @dataclass
@@ -44,7 +47,7 @@ class World:
     settle: Callable[[], object] = lambda: None
 
 
-@pytest.fixture(params=["fake", "slow-fake", "autoscaling", "template", "hyperpod", "karpenter"])
+@pytest.fixture(params=["fake", "slow-fake", "autoscaling", "template", "hyperpod", "karpenter", "parallelcluster"])
 def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[World]:
     if request.param in {"fake", "slow-fake"}:
         time = ManualClock(datetime.now(UTC))
@@ -75,6 +78,9 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[World]:
             instances = [instance_in(one) or "" for one in karpenter.claims.values()]
             yield World(provider, POOL, instances, settle=lambda: advance(clock, karpenter))
         return
+    if request.param == "parallelcluster":
+        yield parallel_cluster_of(clients)
+        return
     if request.param == "template":
         yield World(LaunchTemplateProvider(clients), *template_of(clients), group_launches_successor=False)
         return
@@ -91,6 +97,36 @@ def template_of(clients: Clients) -> tuple[str, list[str]]:
         launcher.launch(LaunchRequest(ClusterConfig("train-a"), name, name, f"{name}-{number}"))
     found = clients.ec2.describe_instances(Filters=[{"Name": "tag:faultbridge:group", "Values": [name]}])
     return name, [one["InstanceId"] for each in found["Reservations"] for one in each["Instances"]]
+
+
+def parallel_cluster_of(clients: Clients) -> World:
+    """A compute resource of static nodes; its daemon starts another instance for one without an instance."""
+    group, slurm = f"{fresh('cluster')}/queue1/gpu", SlurmInMemory()
+    tags = [{"Key": key, "Value": value} for key, value in {**TAGS, CLUSTER_TAG: group.partition("/")[0]}.items()]
+    names: list[str] = []
+
+    def launch() -> tuple[str, str]:
+        one = clients.ec2.run_instances(
+            ImageId=IMAGE,
+            InstanceType="p4d.24xlarge",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],  # type: ignore[list-item]
+        )["Instances"][0]
+        names.append(one["InstanceId"])
+        return one["PrivateIpAddress"], one["PrivateDnsName"]
+
+    manager = ClusterManager(slurm, launch)
+    for number in range(SIZE):
+        manager.start(f"queue1-st-gpu-{number + 1}")
+
+    def loop() -> None:
+        alive = [{"Name": "instance-state-name", "Values": ["running"]}, {"Name": "instance-id", "Values": names}]
+        found = clients.ec2.describe_instances(Filters=alive)["Reservations"]  # type: ignore[arg-type]
+        manager.loop({one["PrivateIpAddress"] for each in found for one in each["Instances"]})
+
+    records = SlurmRecords(clients, lambda: slurm)  # type: ignore[arg-type, return-value]
+    return World(ParallelClusterProvider(clients, records), group, list(names), settle=loop)
 
 
 def reservation(name: str, free: int, **others: str) -> dict[str, Any]:

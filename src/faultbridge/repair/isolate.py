@@ -251,12 +251,12 @@ class Isolate(Struct, frozen=True):
         """Isolate a node whose state was just read; uncordon it if it needs no isolation."""
         config = rules.config
         free = in_service(state) and not needs_isolation(state, ordered=ordered)
-        if config.repairs and free and _is_kept_from_work(state):  # also while the node is ignored
+        if config.isolates and free and _is_kept_from_work(state):  # also while the node is ignored
             return self._withdraw(state, rules, self.orchestrator(config))
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
-        if permitted and config.follows_provider:
+        if permitted and config.provider_isolates:
             return self._confirm_for_provider(state, rules, ordered=ordered)
-        if not permitted or not config.repairs:
+        if not permitted or not config.isolates:
             return IsolationResult.NOTHING
         orchestrator = self.orchestrator(config)
         if needs_isolation(state, ordered=ordered):
@@ -296,7 +296,7 @@ class Isolate(Struct, frozen=True):
 
         def with_permit(now: NodeState, at: datetime) -> Transition:
             changed = revise(now, at)
-            if takes_work(changed.state) or not rules.config.repairs or not needs_permit(now, at):
+            if takes_work(changed.state) or not rules.config.isolates or not needs_permit(now, at):
                 return changed
             permit = self.permits.permit(now, rules, at)
             if isinstance(permit, str):
@@ -490,7 +490,7 @@ def prepare_isolations(isolate: Isolate, cluster: str, nodes: Sequence[str]) -> 
     rules, now = rules_of(isolate.rulebook, cluster), isolate.append.clock.now()
     isolate = replace(isolate, permits=isolate.permits.for_many())
     states = sorted(isolate.append.read_many(NodeKey(cluster, node) for node in nodes), key=isolation_urgency)
-    needs_no_call = rules.config.repairs and not isolate.orchestrator(rules.config).applicable
+    needs_no_call = rules.config.isolates and not isolate.orchestrator(rules.config).applicable
     grouped = [state for state in states if needs_no_call and is_free(state, now)]
     groups = [grouped[start : start + GROUP] for start in range(0, len(grouped), GROUP)]
     alone = {state.key.node: state for state in states if state not in grouped}

@@ -6,7 +6,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from faultbridge.adapters.extensions import Parts
-from faultbridge.model.cluster.config import KARPENTER
+from faultbridge.model.cluster.config import KARPENTER, PARALLEL_CLUSTER, PCS, SLURM
+from faultbridge.model.errors import Misconfigured
 from faultbridge.record import ports
 from faultbridge.record.ports import ComputePorts, Ports, Surroundings
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from faultbridge.adapters.aws.stack import StackSecret
     from faultbridge.adapters.ec2.request_log import RequestLog
     from faultbridge.adapters.hyperpod.cluster import HyperPodCluster
+    from faultbridge.adapters.slurm.access import SlurmOperations
+    from faultbridge.adapters.slurm.fleets import SlurmRecords
     from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
     from faultbridge.model.settings import Settings
     from faultbridge.record.ports import (
@@ -53,8 +56,8 @@ def at_first_use(build: Callable[[Any], Port]) -> Port:
 class AwsComputePorts(ComputePorts):
     """The adapters that reach the instances of a cluster; each adapter is built on first use.
 
-    One object serves all clusters that are registered with the same AWS role, and the same HyperPod cluster or EKS
-    cluster of Karpenter. Each of them may be None.
+    One object serves all clusters that are registered with the same AWS role, and the same HyperPod cluster, EKS
+    cluster of Karpenter or Slurm of ParallelCluster. Each of them may be None.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class AwsComputePorts(ComputePorts):
         role: ProviderRole | None = None,
         hyperpod_cluster: str | None = None,
         karpenter_cluster: str | None = None,
+        slurm: ClusterConfig | None = None,
     ) -> None:
         """Store the settings, the AWS role for calls on instances, and the HyperPod or Karpenter cluster.
 
@@ -71,11 +75,12 @@ class AwsComputePorts(ComputePorts):
         - If `role` is None, the calls on instances use the credentials of Faultbridge's own account.
         - `hyperpod_cluster` is None for a cluster without HyperPod.
         - `karpenter_cluster` is the EKS cluster of a cluster with Karpenter, else None.
+        - `slurm` is the registration of a cluster of ParallelCluster, else None.
         """
         self.settings = settings
         self._clients, self._role, self._hyperpod_cluster = clients, role, hyperpod_cluster
-        self._karpenter_cluster = karpenter_cluster
-        self._by_cluster: dict[tuple[ProviderRole | None, str | None, str | None], AwsComputePorts] = {}
+        self._karpenter_cluster, self._slurm = karpenter_cluster, slurm
+        self._by_cluster: dict[tuple[object, ...], AwsComputePorts] = {}
 
     @cached_property
     def clients(self) -> Clients:
@@ -104,6 +109,31 @@ class AwsComputePorts(ComputePorts):
         from faultbridge.adapters.ec2.request_log import RequestLog
 
         return RequestLog(self.table, self.clock)
+
+    @cached_property
+    def _slurm_records(self) -> SlurmRecords:
+        from faultbridge.adapters.slurm.fleets import SlurmRecords
+
+        return SlurmRecords(self.compute, self._connect_slurm)
+
+    def _connect_slurm(self) -> SlurmOperations:
+        if self._slurm is None:
+            raise Misconfigured(f"no registration of a cluster with provider {PARALLEL_CLUSTER} was given")
+        return self.slurm_operations(self._slurm)
+
+    def _document(self, secret: str) -> bytes:
+        """Return the JSON document of a secret, or an empty one if the settings name no secret."""
+        from faultbridge.adapters.aws.stack import StackSecret
+
+        return StackSecret(self.clients, secret).value if secret else b"{}"
+
+    @at_first_use
+    def slurm_operations(self) -> Callable[[ClusterConfig], SlurmOperations]:
+        """Return the function that returns the Slurm operations of a cluster."""
+        from faultbridge.adapters.slurm.access import connections
+
+        tokens = self.settings.slurm_tokens
+        return connections(self.clients, lambda: self._document(tokens))
 
     @property
     def surroundings(self) -> Surroundings:
@@ -139,12 +169,15 @@ class AwsComputePorts(ComputePorts):
         from faultbridge.adapters.ec2.launch import LaunchTemplateProvider
         from faultbridge.adapters.hyperpod.provider import HyperPodProvider
         from faultbridge.adapters.kubernetes.karpenter import KarpenterProvider
+        from faultbridge.adapters.slurm.fleets import ParallelClusterProvider, PcsProvider
 
         built_in: dict[str, Provider] = {
             "ec2-auto-scaling": AutoScalingProvider(self.compute),
             "ec2-launch-template": LaunchTemplateProvider(self.compute),
             "hyperpod": HyperPodProvider(self._hyperpod),
             KARPENTER: KarpenterProvider(self.compute, self._karpenter_cluster, self.clock.now),
+            PARALLEL_CLUSTER: ParallelClusterProvider(self.compute, self._slurm_records),
+            PCS: PcsProvider(self.compute),
         }
         return Parts("providers", ports.Provider, built_in, self.surroundings)
 
@@ -164,9 +197,11 @@ class AwsComputePorts(ComputePorts):
         """Return the adapters that reset GPUs and reboot nodes, by the restarter name of a registered cluster."""
         from faultbridge.adapters.ec2.restart import SsmRestarter
         from faultbridge.adapters.hyperpod.provider import HyperPodRestarter
+        from faultbridge.adapters.slurm.fleets import SlurmRestarter
 
-        hyperpod = HyperPodRestarter(self._hyperpod, self._requests)
-        built_in: dict[str, Restarter] = {"ssm": SsmRestarter(self.compute), "hyperpod": hyperpod}
+        hyperpod, ssm = HyperPodRestarter(self._hyperpod, self._requests), SsmRestarter(self.compute)
+        slurm = SlurmRestarter(self._slurm_records, self._requests, ssm)
+        built_in: dict[str, Restarter] = {"ssm": ssm, "hyperpod": hyperpod, SLURM: slurm}
         return Parts("restarters", ports.Restarter, built_in, self.surroundings)
 
     @at_first_use
@@ -245,10 +280,12 @@ class AwsPorts(AwsComputePorts, Ports):
         account.
         """
         karpenter_cluster = config.eks_cluster if config.provider == KARPENTER else None
+        slurm = config if config.provider == PARALLEL_CLUSTER else None
         access = config.provider_role, config.hyperpod_cluster, karpenter_cluster
-        if access not in self._by_cluster:
-            self._by_cluster[access] = AwsComputePorts(self.settings, self.clients, *access)
-        return self._by_cluster[access]
+        key = (*access, slurm and (slurm.slurm_head_node, slurm.slurm_rest))
+        if key not in self._by_cluster:
+            self._by_cluster[key] = AwsComputePorts(self.settings, self.clients, *access, slurm)
+        return self._by_cluster[key]
 
     @at_first_use
     def bus(self) -> EventBus:
@@ -270,12 +307,15 @@ class AwsPorts(AwsComputePorts, Ports):
         from faultbridge.adapters.ec2.inventory import Ec2Inventory
         from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
         from faultbridge.adapters.kubernetes.karpenter import KarpenterInventory
+        from faultbridge.adapters.slurm.fleets import TaggedInventory
 
         hyperpod = HyperPodInventory(self.clients)
         built_in: dict[str, Inventory] = {
             "ec2-auto-scaling": Ec2Inventory(self.clients),
             "hyperpod": hyperpod,
             KARPENTER: KarpenterInventory(self.clients),
+            PARALLEL_CLUSTER: (tagged := TaggedInventory(self.clients)),
+            PCS: tagged,
         }
         return Parts("inventories", ports.Inventory, built_in, self.surroundings)
 
@@ -297,12 +337,6 @@ class AwsPorts(AwsComputePorts, Ports):
     def on_call(self) -> bytes:
         """Return the document of the people who give orders in Slack and PagerDuty, read again at each call."""
         return self._document(self.settings.on_call)
-
-    def _document(self, secret: str) -> bytes:
-        """Return the JSON document of a secret, or an empty one if the settings name no secret."""
-        from faultbridge.adapters.aws.stack import StackSecret
-
-        return StackSecret(self.clients, secret).value if secret else b"{}"
 
     @at_first_use
     def job_callbacks(self) -> Mapping[str, JobCallback]:
@@ -326,11 +360,11 @@ class AwsPorts(AwsComputePorts, Ports):
     def checkpoint_callbacks(self) -> Mapping[str, JobCallback]:
         """Return the callbacks that carry requests for checkpoints."""
         from faultbridge.adapters.callbacks import JobAnnotation, SlurmSignal
-        from faultbridge.adapters.slurm.access import connections
 
-        tokens = self.settings.slurm_tokens
-        signal = SlurmSignal(connections(self.clients, lambda: self._document(tokens)))
-        return {"slurm-signal": signal, "kubernetes-annotation": JobAnnotation(self.clients)}
+        return {
+            "slurm-signal": SlurmSignal(self.slurm_operations),
+            "kubernetes-annotation": JobAnnotation(self.clients),
+        }
 
     @at_first_use
     def workflow(self) -> Workflow:
@@ -350,12 +384,9 @@ class AwsPorts(AwsComputePorts, Ports):
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Return the adapters that cordon and drain nodes, by the orchestrator name of a registered cluster."""
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
-        from faultbridge.adapters.slurm.access import connections
         from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 
-        tokens = self.settings.slurm_tokens
-        connect = connections(self.clients, lambda: self._document(tokens))
-        slurm = SlurmOrchestrator(connect, self.clock)
+        slurm = SlurmOrchestrator(self.slurm_operations, self.clock)
         eks = EksOrchestrator(self.clients, self.clock)
         built_in: dict[str, Orchestrator] = {"none": NoOrchestrator(), "eks": eks, "slurm": slurm}
         return Parts("orchestrators", ports.Orchestrator, built_in, self.surroundings)

@@ -17,9 +17,11 @@ from faultbridge.model.errors import Conflict
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, AnyOf, Delete, Equals, Item, Present, Put, Update
 from faultbridge.model.times import from_text, to_milliseconds, to_text
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports import Clock, RestartState, Table
 
 RETENTION = timedelta(days=30)
+SETTLE = timedelta(minutes=10)
+"""How long an accepted reboot may take until a running node counts as rebooted; a reboot takes one to three minutes."""
 
 
 class Progress(StrEnum):
@@ -38,14 +40,14 @@ class Progress(StrEnum):
 
 
 class Request(Struct, frozen=True):
-    """A request to HyperPod to reboot or check a node: when it was recorded, and its progress."""
+    """A request to HyperPod or Slurm to reboot or check a node: when it was recorded, and its progress."""
 
     recorded_at: datetime
     progress: Progress
 
 
 class RequestLog(Struct, frozen=True):
-    """Stores requests for HyperPod reboots and health checks in the table, each under its token."""
+    """Stores requests for reboots by HyperPod and Slurm, and for health checks, in the table, each under its token."""
 
     table: Table
     clock: Clock
@@ -79,6 +81,13 @@ class RequestLog(Struct, frozen=True):
             self.table.write(Update(keys.request(token), set={("progress",): progress.value}, when=Present()))
         except Conflict:
             return
+
+    def state_of_running(self, request: Request) -> tuple[RestartState, str]:
+        """Return the state of a requested reboot whose node runs now, and what is missing to prove its end."""
+        settled = request.recorded_at + SETTLE <= self.clock.now()
+        if request.progress is Progress.OBSERVED or (request.progress is Progress.ACCEPTED and settled):
+            return RestartState.DONE, ""
+        return RestartState.RUNNING, "the end of the reboot is not proven yet"
 
     def withdraw(self, token: str) -> None:
         """Delete the record of a request that the service refused, so that the request can be sent again."""

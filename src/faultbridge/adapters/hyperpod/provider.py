@@ -142,9 +142,6 @@ def _launched(one: Mapping[str, Any]) -> LaunchedInstance:
 # SageMaker reports no result of a reboot; `HyperPodRestarter.status` derives it. The verification after the reboot
 # shows whether the node is healthy.
 
-SETTLE = timedelta(minutes=10)
-"""How long an accepted reboot may take until a running node counts as rebooted; a reboot takes one to three minutes."""
-
 # After these failures SageMaker may have started the reboot, so the request is not sent again.
 MAYBE_SENT = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 
@@ -197,17 +194,11 @@ class HyperPodRestarter:
         if node is None:
             return Restart(RestartState.UNKNOWN, "the cluster no longer lists the instance", operation)
         if status_of(node) == RUNNING:
-            return Restart(*self._state_of_running_node(request), operation=operation)
+            return Restart(*self._requests.state_of_running(request), operation=operation)
         if status_of(node) == FAILURE:
             return Restart(RestartState.FAILED, f"HyperPod reports {FAILURE}: {message_of(node)}", operation)
         self._requests.advance(request_token, Progress.OBSERVED)
         return Restart(RestartState.RUNNING, f"the node has the status {status_of(node)}", operation)
-
-    def _state_of_running_node(self, request: Request) -> tuple[RestartState, str]:
-        settled = request.recorded_at + SETTLE <= self._requests.clock.now()
-        if request.progress is Progress.OBSERVED or (request.progress is Progress.ACCEPTED and settled):
-            return RestartState.DONE, ""
-        return RestartState.RUNNING, "the end of the reboot is not proven yet"
 
 
 def _request_token(repair_action: RepairAction, token: str) -> str:

@@ -29,6 +29,9 @@ from faultbridge.model.values import replace
 _NOT_FOUND = re.compile(r"^Node (\S+) not found$", re.MULTILINE)
 _JOB = re.compile(r"(\d+(?:_\d+)?(?:\+\d+)?)\|([A-Z_]+)")
 _FACT = re.compile(r"(?:^|\s)(JobState|Reason)=(\S+)")
+MAX_OUTPUT = 24_000
+"""How many characters of a command's output SSM returns."""
+
 _UNKNOWN_JOB = "invalid job id"
 _DENIED = ("access/permission denied", "invalid user", "not permitted")
 # Slurm refuses to requeue some jobs, and those that have just ended; neither is a failure of the command.
@@ -101,9 +104,27 @@ class Scontrol(Struct, frozen=True):
         if answer.code != 0:
             raise _failure(answer, f"releasing job {job_id}")
 
-    def drain(self, name: str, reason: str) -> None:
-        """Drain a node, and store the reason in Slurm."""
-        self._change(f"draining {name}", f"NodeName={name}", "State=DRAIN", f"Reason={reason}")
+    def addresses(self) -> dict[str, str]:
+        """Return the names of all nodes, by the address at which Slurm reaches each of them.
+
+        Raises Misconfigured if the cluster has too many nodes for the output of one SSM command.
+        """
+        answer = self.run(("sinfo", "--noheader", "--Node", "--format=%o %N"))
+        if answer.code != 0:
+            raise _failure(answer, "listing the addresses of the nodes")
+        if len(answer.stdout) >= MAX_OUTPUT:
+            raise Misconfigured("too many Slurm nodes for one command on the head node; register slurmrestd too")
+        return dict(line.split() for line in answer.stdout.splitlines() if len(line.split()) == 2)  # noqa: PLR2004
+
+    def drain(self, name: str, reason: str, state: str = "DRAIN") -> None:
+        """Keep new jobs off a node by a state, and store the reason in Slurm."""
+        self._change(f"draining {name}", f"NodeName={name}", f"State={state}", f"Reason={reason}")
+
+    def reboot(self, name: str, reason: str) -> None:
+        """Reboot a node as soon as no job runs there; it returns in the state that it has now."""
+        answer = self.run(("scontrol", "reboot", "ASAP", "nextstate=RESUME", f"reason={reason}", name))
+        if answer.code != 0:
+            raise _failure(answer, f"rebooting {name}")
 
     def resume(self, name: str) -> None:
         """Resume a drained node, so that it runs jobs again."""
@@ -226,7 +247,10 @@ def connections(clients: Clients, read_tokens: Callable[[], bytes]) -> Callable[
         if not url:
             return Scontrol(head_node(config))
         client = known.setdefault(url, RestClient(lambda: access_of(read_tokens(), url)))
-        return SlurmRest(client, Scontrol(head_node(config)).requeue if config.slurm_head_node else None)
+        if not config.slurm_head_node:
+            return SlurmRest(client)
+        scontrol = Scontrol(head_node(config))
+        return SlurmRest(client, scontrol.requeue, scontrol.reboot)
 
     return of_cluster
 

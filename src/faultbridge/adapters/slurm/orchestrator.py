@@ -3,6 +3,9 @@
 When Faultbridge drains a node, the reason names Faultbridge, the instance and the case. Faultbridge resumes a node only
 if the reason names the instance that backs the node now. A drain by an operator or a health check stays.
 
+AWS ParallelCluster terminates the instance of each node in the state DRAIN or DOWN. Faultbridge uses FAIL there, which
+also keeps new jobs off a node and lets running jobs end; ParallelCluster ends it with the instance.
+
 Slurm's record of a node may keep its name when another instance backs the node, and may remain after its instance is
 gone; `_find` returns only a usable record.
 """
@@ -10,14 +13,14 @@ gone; `_find` returns only a usable record.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from faultbridge.adapters.call_results import errors_become_results
 from faultbridge.adapters.slurm.access import SlurmOperations
 from faultbridge.adapters.slurm.rest import SlurmJob
 from faultbridge.decode.slurm import SlurmNode
-from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.config import PARALLEL_CLUSTER, PCS, ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.names import short_name
 from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode
@@ -25,7 +28,11 @@ from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode
 OWNER, NO_INSTANCE = "faultbridge", "no-instance"
 # Slurm expands host lists, and `ALL` names every node, so neither may reach a command.
 SLURM_NAME = re.compile(r"(?!(?i:all|nodeset)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
+DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING"})
+_STARTING_OR_ENDING = frozenset({"POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "DOWN"})
+NAMED_BY_AWS = frozenset({PARALLEL_CLUSTER, PCS})
+"""The providers whose nodes have names of their own in Slurm, whichever instance is behind them."""
+
 _LOST = frozenset({"DOWN", "NOT_RESPONDING"})
 _UP = frozenset({"ALLOCATED", "IDLE", "MIXED", "COMPLETING"})
 _STATES = re.compile(r"[A-Z_]+")
@@ -51,10 +58,14 @@ class SlurmOrchestrator:
         slurm, found, others = self._find(node)
         if found is None:
             return _not_found(others)
+        ends_with_instance = node.cluster.provider == PARALLEL_CLUSTER
+        if ends_with_instance and not _STARTING_OR_ENDING.isdisjoint(states_of(found)):
+            # FAIL would requeue the job for which Slurm starts the node, and ends when the new instance is up.
+            return CallResult(ProviderFailure.NOT_FOUND, f"Slurm starts or ends {found.name}: {found.state}")
         if _is_drained(found) and found.reason.split(" ", 1)[0] != OWNER:
             return CallResult(reason=f"already drained: {found.reason}")
         if not _is_drained(found) or found.reason != reason_of(node):
-            slurm.drain(found.name, reason_of(node))
+            slurm.drain(found.name, reason_of(node), "FAIL" if ends_with_instance else "DRAIN")
         return CallResult(reason="drained")
 
     def discourage(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
@@ -105,7 +116,7 @@ class SlurmOrchestrator:
         A drained node can be up. In every other state, and without a record of the node, the result is UNKNOWN.
         """
         _, found, _ = self._find(node)
-        states = frozenset(_STATES.findall(found.state.upper())) if found is not None else frozenset()
+        states = states_of(found) if found is not None else frozenset()
         if found is not None and ("*" in found.state or not states.isdisjoint(_LOST)):
             return CheckResult.FAILED
         return CheckResult.UNKNOWN if states.isdisjoint(_UP) else CheckResult.PASSED
@@ -118,6 +129,7 @@ class SlurmOrchestrator:
         1. Host names. Slurm's record is usable only if it belongs to the instance that backs the node.
         2. The name of the node, if the node is registered to keep its name, and the aliases of the node. Slurm's record
            is usable for any instance. This rule also applies to a host name that is one of these names.
+        3. The name at the address of the host, where AWS names the nodes and not their hosts.
         """
         slurm, others = self._connect(node.cluster), list[str]()
         lasting = _usable((node.node, *node.aliases) if node.keeps_name else node.aliases)
@@ -127,7 +139,13 @@ class SlurmOrchestrator:
                 return slurm, found, others
             if found is not None:
                 others.append(name)
-        return slurm, None, others
+        return slurm, self._at_address(slurm, node) if node.cluster.provider in NAMED_BY_AWS else None, others
+
+    def _at_address(self, slurm: SlurmOperations, node: ClusterNode) -> SlurmNode | None:
+        names, hosts = slurm.addresses(), {short_name(name) for name in node.host_names}
+        at = next((names[one] for one in (*_addresses(hosts), *sorted(hosts)) if one in names), None)
+        found = slurm.node(at) if at is not None else None
+        return found if found is not None and is_instance_of(found, node) else None
 
 
 def reason_of(node: ClusterNode) -> str:
@@ -140,9 +158,17 @@ def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
     if found.instance_id:
         return found.instance_id == node.instance_id
     hosts = {short_name(name) for name in node.host_names}
-    addresses = {".".join(match.groups()) for match in map(_ADDRESS.fullmatch, hosts) if match}
     host, address = found.host or found.name, found.address or found.name
-    return short_name(host) in hosts or address in addresses or short_name(address) in hosts
+    return short_name(host) in hosts or address in _addresses(hosts) or short_name(address) in hosts
+
+
+def _addresses(hosts: Iterable[str]) -> set[str]:
+    return {".".join(match.groups()) for match in map(_ADDRESS.fullmatch, hosts) if match}
+
+
+def states_of(found: SlurmNode) -> frozenset[str]:
+    """Return the state of a node and its flags, as words without marks."""
+    return frozenset(_STATES.findall(found.state.upper()))
 
 
 def _usable(names: Sequence[str]) -> list[str]:
@@ -157,7 +183,7 @@ def _not_found(others: Sequence[str]) -> CallResult:
 
 
 def _is_drained(found: SlurmNode) -> bool:
-    return not DRAINED.isdisjoint(_STATES.findall(found.state.upper()))
+    return not DRAINED.isdisjoint(states_of(found))
 
 
 def _work(jobs: tuple[SlurmJob, ...]) -> CallResult:

@@ -268,10 +268,15 @@ class RestClient:
 
 
 class SlurmRest:
-    """Operations over slurmrestd, whose API cannot requeue; None means that no head node is registered."""
+    """Operations over slurmrestd, whose API can neither requeue nor reboot; None means that no head node does it."""
 
-    def __init__(self, client: RestClient, requeue_on_head_node: Callable[[SlurmJob], bool] | None = None) -> None:
-        self._client, self._requeue = client, requeue_on_head_node
+    def __init__(
+        self,
+        client: RestClient,
+        requeue_on_head_node: Callable[[SlurmJob], bool] | None = None,
+        reboot_on_head_node: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self._client, self._requeue, self._reboot = client, requeue_on_head_node, reboot_on_head_node
         self._listed: dict[str, SlurmNode] | None = None
 
     def node(self, name: str) -> SlurmNode | None:
@@ -302,9 +307,19 @@ class SlurmRest:
         document = checked(self._ask("GET", "jobs"), f"listing the jobs of {name}")
         return tuple(jobs_on(document, name))
 
-    def drain(self, name: str, reason: str) -> None:
-        """Drain a node, and store the reason in Slurm."""
-        self._change(name, f"draining {name}", {"state": ["DRAIN"], "reason": reason})
+    def addresses(self) -> dict[str, str]:
+        """Return the names of all nodes, by the address at which Slurm reaches each of them."""
+        return {one.address: name for name, one in self._all_nodes().items() if one.address}
+
+    def drain(self, name: str, reason: str, state: str = "DRAIN") -> None:
+        """Keep new jobs off a node by a state, and store the reason in Slurm."""
+        self._change(name, f"draining {name}", {"state": [state], "reason": reason})
+
+    def reboot(self, name: str, reason: str) -> None:
+        """Reboot a node through the head node; raises Misconfigured if none is registered."""
+        if self._reboot is None:
+            raise Misconfigured(f"rebooting {name}: slurmrestd cannot reboot a node; register --slurm-head-node too")
+        self._reboot(name, reason)
 
     def resume(self, name: str) -> None:
         """Resume a drained node, so that it runs jobs again."""

@@ -163,12 +163,20 @@ HYPERPOD = "hyperpod"
 KARPENTER = "karpenter"
 """The name of the provider of nodes that Karpenter, also that of EKS Auto Mode, launches in EKS clusters."""
 
+PARALLEL_CLUSTER = "parallelcluster"
+"""The provider name of AWS ParallelCluster, whose own daemon launches another instance for a node without one."""
+
+PCS = "pcs"
+"""The provider name of AWS PCS, which repairs nodes itself: none of its calls replaces or restarts one node."""
+
 NO_VERIFIER = "none"
 """The verifier name of clusters whose nodes no diagnostics reach, as in EKS Auto Mode; the provider repairs them."""
 
 OWN_PARTS: Mapping[str, Mapping[str, str]] = {
     HYPERPOD: {"verifier": HYPERPOD, "restarter": HYPERPOD},
     KARPENTER: {"orchestrator": EKS},
+    PARALLEL_CLUSTER: {"orchestrator": SLURM, "restarter": SLURM},
+    PCS: {"orchestrator": SLURM},
 }
 """The adapters that belong to a provider: its clusters get them by default, and can use no others."""
 
@@ -341,6 +349,16 @@ class ClusterConfig(Stored, frozen=True):
         Faultbridge then waits for each repair by the provider, and verifies the node after the repair.
         """
         return self.repair_owner is RepairOwner.PROVIDER and self.mode is Mode.ACT
+
+    @property
+    def provider_isolates(self) -> bool:
+        """Return whether the provider that Faultbridge follows keeps new work off faulty nodes; AWS PCS may not."""
+        return self.follows_provider and self.provider != PCS
+
+    @property
+    def isolates(self) -> bool:
+        """Return whether Faultbridge keeps new work off the faulty nodes of this cluster."""
+        return self.repairs or (self.follows_provider and not self.provider_isolates)
 
     @property
     def opens_cases(self) -> bool:

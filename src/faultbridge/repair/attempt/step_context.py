@@ -18,7 +18,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules, due_at, move_case
 from faultbridge.decide.governing_rules import Requirement, requirement_for, rule_of_case, with_requirement
 from faultbridge.model.cases import FAILED_STEP, Approval, Attempt, Case, Phase, Reason
-from faultbridge.model.cluster.config import KARPENTER, ClusterConfig
+from faultbridge.model.cluster.config import KARPENTER, PARALLEL_CLUSTER, ClusterConfig
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, NoteKind, RepairAction, WaitingFor
 from faultbridge.model.errors import Misconfigured, Rejected
@@ -389,9 +389,11 @@ class StepTools(Struct, frozen=True):
     update_incidents: Callable[[str], object] = lambda _cluster: None
 
     def compute(self, config: ClusterConfig) -> ComputeAccess:
-        """Return a cluster's own adapters if it has a role, HyperPod or Karpenter, else the shared ones."""
-        shared = config.provider_role is None and config.hyperpod_cluster is None and config.provider != KARPENTER
-        return self if shared else self.compute_of_cluster(config)
+        """Return a cluster's own adapters if it has a role, HyperPod, Karpenter or ParallelCluster, else the shared."""
+        shared = config.provider_role is None and config.hyperpod_cluster is None
+        return (
+            self if shared and config.provider not in {KARPENTER, PARALLEL_CLUSTER} else self.compute_of_cluster(config)
+        )
 
 
 Change = Callable[[NodeState, datetime], Transition]

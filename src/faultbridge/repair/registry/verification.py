@@ -62,10 +62,10 @@ def require_verification(
     - Any other live case is queued with the repair action `verify`.
     - If the node has no live case, a case with `code` as its fault code is opened and queued in the same way.
 
-    `external` records that another controller replaced the instance. If Faultbridge repairs the cluster, the
-    orchestrator cordons the new instance until the verification has passed.
+    `external` records that another controller replaced the instance. If Faultbridge isolates the nodes of the cluster,
+    the orchestrator cordons the new instance until the verification has passed.
     """
-    if rules.config.repairs:
+    if rules.config.isolates:
         transition = replace(transition, state=replace(transition.state, isolation=Isolation.REQUESTED))
     required = _require(transition, code, reason, rules, now, external=external)
     return replace(required, writes=transition.writes)

@@ -61,7 +61,7 @@ def return_to_service(context: StepContext) -> StepResult:
 
 
 def _uncordon(context: StepContext) -> StepResult:
-    if context.rules.config.follows_provider:
+    if context.rules.config.provider_isolates:
         return _finish_returned(context, "not_applicable", "the provider returns the node to service")
     orchestrator = context.orchestrator
     if not orchestrator.applicable:
@@ -101,7 +101,7 @@ def _finish_returned(context: StepContext, outcome: str, reason: str) -> StepRes
 
 def cordon_again(context: StepContext) -> StepContext:
     """Cordon the node again, after storing the request; raises Transient without a confirmation."""
-    if context.rules.config.follows_provider or not context.orchestrator.applicable:
+    if context.rules.config.provider_isolates or not context.orchestrator.applicable:
         return context
     if context.state.isolation is not Isolation.REQUESTED:
         context = context.commit(request_cordon)
@@ -148,7 +148,7 @@ def close_case(context: StepContext) -> StepResult:
 
 def _fail_after_return(context: StepContext) -> StepResult:
     context = replace(context, state=context.tools.append.read(context.state.key))
-    if context.rules.config.follows_provider or context.orchestrator.applicable:
+    if context.rules.config.provider_isolates or context.orchestrator.applicable:
         context = cordon_again(context)
     else:
         context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.NOT_APPLICABLE)))

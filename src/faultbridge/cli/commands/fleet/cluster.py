@@ -99,11 +99,12 @@ SETTINGS: Mapping[str, Any] = {
     ],
     "repair_owner": Annotated[RepairOwner | None, Option(help="Who repairs nodes; observe: no automation repairs.")],
     "provider": Annotated[
-        Text, Option("NAME", "Provider: ec2-auto-scaling, ec2-launch-template, karpenter or hyperpod.")
+        Text,
+        Option("NAME", "Provider: ec2-auto-scaling, ec2-launch-template, karpenter, hyperpod, parallelcluster or pcs."),
     ],
     "orchestrator": Annotated[Text, Option("NAME", "Orchestrator that cordons and drains nodes: none, eks or slurm.")],
     "verifier": Annotated[Text, Option("NAME", "Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod, none.")],
-    "restarter": Annotated[Text, Option("NAME", "Resets and reboots: ssm or hyperpod.")],
+    "restarter": Annotated[Text, Option("NAME", "Resets and reboots: ssm, hyperpod or slurm.")],
     "policy": Annotated[Text, Option("VERSION", 'Policy version to use; "" removes it. Default: the current version.')],
     "trusted_senders": Annotated[
         Texts,
