@@ -139,7 +139,7 @@ def test_pcs_replaces_nothing_and_refuses_faultbridge_as_the_owner_of_its_repair
     assert "no call of AWS PCS replaces or restarts one node" in answer.reason
     config = replace(CONFIG, provider=PCS, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
     inventories = {PCS: TaggedInventory(fleet.ec2.clients)}
-    with pytest.raises(Rejected, match="no call of AWS PCS replaces or restarts one node.*--repair-owner provider"):
+    with pytest.raises(Rejected, match=r"no call of AWS PCS replaces or restarts one node.*--repair-owner provider"):
         check_repair_owner(inventories, config)
     check_repair_owner(inventories, replace(config, repair_owner=RepairOwner.PROVIDER))
 

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, Isolation
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.values import replace
 from faultbridge.record.timeline import Tokens
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.api import handlers
@@ -52,6 +56,7 @@ PATH_BY_MODEL = {
     "Cluster": C,
     "Nodes": f"{C}/nodes",
     "ShownNode": f"{C}/nodes/n-1",
+    "Preflight": f"{C}/nodes/n-1/preflight",
     "Cases": f"{C}/cases",
     "Incidents": f"{C}/incidents",
     "Entries": f"{C}/entries",
@@ -87,6 +92,22 @@ def test_entries_are_paged_and_returned_once(gateway: Gateway) -> None:
             break
     assert read == whole
     assert len(whole) > 4
+
+
+def test_work_may_start_on_a_node_exactly_while_nothing_keeps_new_work_off_it(gateway: Gateway) -> None:
+    append, key = gateway.world.app.append, NodeKey("train-a", "n-1")
+
+    def ask(**changes: Any) -> dict[str, Any]:
+        append(key, lambda state, _: Transition(replace(state, **changes)), actor=Actor.ISOLATE)
+        found: dict[str, Any] = gateway.get(f"{C}/nodes/n-1/preflight").json
+        return found
+
+    served = ask(isolation=Isolation.NONE)
+    assert (served["serves"], served["reason"]) == (True, "")
+    assert not ask(isolation=Isolation.REQUESTED)["serves"]
+    refused = ask(isolation=Isolation.CONFIRMED)
+    assert not refused["serves"]
+    assert "isolation confirmed, case c-" in refused["reason"]
 
 
 def test_nodes_are_paged(gateway: Gateway) -> None:

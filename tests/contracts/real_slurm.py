@@ -70,6 +70,7 @@ class RealSlurm:
         self.folder = folder
         self.root = root
         self.unreachable = False
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self.rest = ""
         self.nowhere = ""
         """The address of its slurmrestd, and one at which nothing listens."""
@@ -112,11 +113,21 @@ class RealSlurm:
             assert time.monotonic() < end, self(("scontrol", "show", "node")).stdout
             time.sleep(0.1)
 
+    @contextmanager
+    def rebooted(self, node: str) -> Iterator[None]:
+        """Start the slurmd of a node again as after a reboot of its host."""
+        with ExitStack() as stack:
+            self.daemons[node].terminate()
+            self.daemons[node].wait(SECONDS)
+            _start(stack, self, ("slurmd", "-D", "-b", "-N", node))
+            yield
+
     def clean(self) -> None:
         """Cancel every job and resume every node."""
         self.cancel_jobs()
         for node in ("n1", "n2"):
-            if "DRAIN" in self(("scontrol", "show", "node", node)).stdout.partition("State=")[2].split()[0]:
+            state = self(("scontrol", "show", "node", node)).stdout.partition("State=")[2].split()[0]
+            if "DRAIN" in state or "FAIL" in state:
                 self(("scontrol", "update", f"NodeName={node}", "State=RESUME"))
         self.until(lambda: self(("sinfo", "--noheader", "--format=%T")).stdout.split() == ["idle"])
 
@@ -144,7 +155,7 @@ def real_slurm(root: Path | None = None, *, rest: bool = False, settings: str = 
         slurm.until((folder / "munge.socket").exists)
         _start(stack, slurm, ("slurmctld", "-D", "-c"))
         for node in ("n1", "n2"):
-            _start(stack, slurm, ("slurmd", "-D", "-N", node))
+            slurm.daemons[node] = _start(stack, slurm, ("slurmd", "-D", "-N", node))
         slurm.until(lambda: slurm(("sinfo", "--noheader", "--format=%T")).stdout.split() == ["idle"])
         if rest:
             _start_rest(stack, slurm)
@@ -217,8 +228,9 @@ def free_ports(number: int) -> list[int]:
 
 def _start(
     stack: ExitStack, slurm: RealSlurm, command: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})
-) -> None:
+) -> subprocess.Popen[bytes]:
     log = stack.enter_context((slurm.folder / f"{command[0]}-{len(list(slurm.folder.iterdir()))}.log").open("ab"))
     environment = {**slurm.environment(), **variables, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
     started = subprocess.Popen(slurm.placed(command), env=environment, stdout=log, stderr=log)
     stack.callback(lambda: (started.terminate(), started.wait(SECONDS)))
+    return started

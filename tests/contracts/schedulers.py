@@ -132,10 +132,11 @@ def rest_client(slurm: RealSlurm) -> RestClient:
 class OnSlurm:
     """The adapter, and a real Slurm of two nodes; its commands run here instead of on a head node."""
 
-    def __init__(self, slurm: RealSlurm) -> None:
+    def __init__(self, slurm: RealSlurm, provider: str = "ec2-auto-scaling") -> None:
         self.slurm, self.clock = slurm, SlurmClock(slurm)
         self.orchestrator: Orchestrator = SlurmOrchestrator(lambda _: operations(slurm), self.clock)
-        self.config = ClusterConfig("train-a", orchestrator="slurm", slurm_head_node="i-0123456789abcdef0")
+        head = "i-0123456789abcdef0"
+        self.config = ClusterConfig("train-a", provider=provider, orchestrator="slurm", slurm_head_node=head)
         # The node is named after the host of its first instance, like nodes of `node import --group`.
         first = ("n1", "n1.internal")
         self.member = ClusterNode(self.config, "n1", "i-00000000000000007", host_names=first, keeps_name=False)
@@ -149,7 +150,7 @@ class OnSlurm:
 
     def takes_work(self, node: ClusterNode | None = None) -> bool:
         shown = self.slurm(("scontrol", "show", "node", (node or self.member).host_names[0])).stdout
-        return "DRAIN" not in shown.partition("State=")[2].split()[0]
+        return not {"DRAIN", "FAIL"} & set(shown.partition("State=")[2].split()[0].split("+"))
 
     def become_unreachable(self) -> None:
         self.slurm.unreachable = True

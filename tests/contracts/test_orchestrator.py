@@ -19,7 +19,8 @@ from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks
 from tests.sim.fakes import START, FakeOrchestrator
 
 DEADLINE = START + timedelta(minutes=10)
-REAL_SLURMS = [pytest.param(name, marks=pytest.mark.servers) for name in ("slurm", "slurmrestd")]
+REAL = ("slurm", "slurmrestd", "slurm parallelcluster", "slurmrestd parallelcluster")
+REAL_SLURMS = [pytest.param(name, marks=pytest.mark.servers) for name in REAL]
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +41,10 @@ def scheduler(request: pytest.FixtureRequest, clients: Clients) -> Iterator[Sche
         yield InMemory()
         return
     if request.param.startswith("slurm"):
-        slurm = request.getfixturevalue(request.param)
+        name, _, provider = request.param.partition(" ")
+        slurm = request.getfixturevalue(name)
         slurm.clean()
-        yield OnSlurm(slurm)
+        yield OnSlurm(slurm, provider or "ec2-auto-scaling")
         return
     with on_eks(clients) as made:
         yield made

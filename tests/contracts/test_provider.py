@@ -1,4 +1,4 @@
-"""The Provider port: the same tests for the fake, Auto Scaling, launch templates, HyperPod, Karpenter, ParallelCluster."""
+"""The Provider port: one set of tests for the fake, EC2, HyperPod, Karpenter and ParallelCluster."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvide
 from faultbridge.adapters.hyperpod.provider import HyperPodProvider
 from faultbridge.adapters.kubernetes.karpenter import KarpenterProvider, instance_in
 from faultbridge.adapters.slurm.fleets import ParallelClusterProvider, SlurmRecords
+from faultbridge.decode.slurm import SlurmNode
 from faultbridge.local.gaps import ec2, patching, systems_manager
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.errors import Misconfigured
@@ -119,6 +120,9 @@ def parallel_cluster_of(clients: Clients) -> World:
     manager = ClusterManager(slurm, launch)
     for number in range(SIZE):
         manager.start(f"queue1-st-gpu-{number + 1}")
+
+    # A further static node without an instance: a group that owes no successor has no empty list of candidates.
+    slurm.nodes["queue1-st-gpu-9"] = SlurmNode("queue1-st-gpu-9", "IDLE+POWERED_DOWN", address="queue1-st-gpu-9")
 
     def loop() -> None:
         alive = [{"Name": "instance-state-name", "Values": ["running"]}, {"Name": "instance-id", "Values": names}]

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from faultbridge.cli.commands.install.doctor import scheduler_findings
+from faultbridge.install.connect import Installation
+from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.nodes import NodeKey
 from faultbridge.serve.wiring.services import wire_heartbeat_log
 from tests.cli.desk import Desk
@@ -66,6 +69,28 @@ def test_nodes_that_never_reported_are_named(connected: Desk) -> None:
     (missing,) = findings(connected)["heartbeat"]
     assert missing["finding"].startswith("2 of 2 nodes never sent a heartbeat")
     assert missing["command"].startswith("systemctl status")
+
+
+@pytest.mark.parametrize(
+    ("config", "finding", "command"),
+    [
+        ({"provider": "hyperpod", "hyperpod_cluster": "h"}, "no scheduler is drained", "--orchestrator slurm"),
+        (
+            {"provider": "parallelcluster", "slurm_rest": "https://s:1"},
+            "no node can be rebooted",
+            "--slurm-head-node ID",
+        ),
+        ({"orchestrator": "slurm", "slurm_rest": "https://s:1"}, "no token of slurmrestd", "--set SlurmTokens=ARN"),
+    ],
+    ids=["hyperpod", "parallelcluster", "token"],
+)
+def test_what_a_scheduler_lacks_is_named_with_the_command_against_it(
+    config: dict[str, Any], finding: str, command: str
+) -> None:
+    stack = Installation("tag", {})
+    found = list(scheduler_findings(stack, ClusterConfig(CLUSTER, **config)))
+    assert any(finding in one.finding and command in one.command for one in found)
+    assert not list(scheduler_findings(stack, ClusterConfig(CLUSTER)))
 
 
 def test_a_missing_tag_and_a_missing_permission_lead_to_connect(well: Desk, account: FakeAccount) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from faultbridge.adapters.slurm.access import Scontrol
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
+from faultbridge.adapters.slurm.rest import SlurmJob
 from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.builders import NOON
-from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
+from tests.contracts.real_slurm import NEWER, RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import operations
 from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
 from tests.sim.fakes import fleet
@@ -132,3 +135,40 @@ def test_while_slurm_does_not_answer_nothing_is_drained_or_released(slurm: RealS
     assert "DRAIN" not in world.shown()[0]
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.status() is NodeStatus.HEALTHY
+
+
+@pytest.mark.parametrize("root", [None, NEWER], ids=["22.05", "24.11"])
+def test_the_state_of_parallelclusters_nodes_keeps_jobs_off_lets_them_end_and_survives_a_reboot(
+    root: Path | None,
+) -> None:
+    """What ParallelCluster is used with: FAIL, the reboot by Slurm, and the start of a new instance."""
+    with real_slurm(root, settings="RebootProgram=/bin/true\n") as slurm:
+        scontrol = Scontrol(slurm)
+
+        def state() -> set[str]:
+            found = scontrol.node("n1")
+            assert found is not None
+            return set(found.state.split("+"))
+
+        job = slurm.submit(600, "n1")
+        slurm.until(lambda: slurm.job(job) == "RUNNING n1")
+        scontrol.drain("n1", "faultbridge i-1 case c-1", "FAIL")
+        assert "DRAIN" not in state()
+        assert slurm.job(job) == "RUNNING n1"
+        assert scontrol.requeue(SlurmJob(job, "RUNNING"))
+        slurm.until(lambda: state() == {"IDLE", "FAIL"})
+        assert slurm.job(job).startswith("PENDING")
+        scontrol.reboot("n1", "faultbridge i-1")
+        slurm.until(lambda: "REBOOT_ISSUED" in state())
+        with slurm.rebooted("n1"):
+            slurm.until(lambda: state() == {"IDLE", "FAIL"})
+            found = scontrol.node("n1")
+            assert found is not None
+            assert found.reason.startswith("faultbridge i-1 :")
+            assert scontrol.addresses() == {"127.0.0.1": "n2"}  # both nodes have one address here
+            # clustermgtd sets a node down, and the new instance resumes it.
+            slurm(("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=Static node maintenance"))
+            assert state() >= {"DOWN", "FAIL"}
+            slurm(("scontrol", "update", "NodeName=n1", "State=RESUME", "Reason=Node start up"))
+            slurm.until(lambda: state() & {"IDLE", "ALLOCATED", "MIXED"} != set())
+            assert "FAIL" not in state()

@@ -219,7 +219,7 @@ def test_a_reboot_runs_once_through_slurm_and_the_instance_stays() -> None:
     assert world.ec2.terminated == []
 
 
-def test_a_node_of_pcs_is_drained_followed_and_a_person_is_paged_when_its_replacement_does_not_come() -> None:
+def test_a_node_of_pcs_is_drained_followed_and_an_operator_is_paged_when_its_replacement_does_not_come() -> None:
     world = OnParallelCluster("gpu-1", provider=PCS, group="pcs_abc123")
     old = world.instance()
     world.fault_and_react(minutes=2)

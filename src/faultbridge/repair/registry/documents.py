@@ -31,6 +31,7 @@ from faultbridge.model.event_data import (
     Receipt,
     doc,
 )
+from faultbridge.model.isolation import takes_work
 from faultbridge.model.nodes import Incarnation, NodeState
 from faultbridge.model.recorded import RecordedEvent, read_event
 from faultbridge.model.storage import rejects
@@ -322,6 +323,26 @@ def shown_node_document(
     no_data = _has_no_data(state, reports)
     answer = node_answer(state, cluster.config, cluster.control, now, no_data=no_data)
     return _node(ShownNode, state, cluster.config, reports, answer=answer)
+
+
+class Preflight(Document, frozen=True, kw_only=True):
+    """Whether work may start on a node; it may not on a node that is out of service or kept from new work."""
+
+    cluster: str
+    node: str
+    serves: bool
+    reason: Annotated[str, doc("Why the node does not serve; empty if it does.")]
+    at: datetime
+
+
+def preflight_document(state: NodeState, now: datetime) -> Preflight:
+    """Return whether work may start on a node now."""
+    case, serves = state.live_case, takes_work(state)
+    status, isolation = state.status.value if state.status else "unknown", state.isolation.value
+    reason = f"status {status}, isolation {isolation}{f', case {case.id}' if case else ''}"
+    return Preflight(
+        cluster=state.key.cluster, node=state.key.node, serves=serves, reason="" if serves else reason, at=now
+    )
 
 
 def _has_no_data(state: NodeState, reports: Reports | None) -> bool:

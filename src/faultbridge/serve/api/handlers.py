@@ -41,6 +41,7 @@ from faultbridge.repair.registry.documents import (
     entry_document,
     incident_document,
     node_document,
+    preflight_document,
     reject_document,
     shown_case_document,
     shown_node_document,
@@ -209,6 +210,13 @@ class Handlers(Struct, frozen=True):
         cluster, state = self.directory.cluster(request.cluster), self.directory.node(self._node(request))
         now = self.clock.now()
         return shown_node_document(state, cluster, now, self.directory.reports(cluster, now))
+
+    def preflight(self, request: Request) -> Document:
+        """Show whether work may start on a node; one read of the table.
+
+        It may not on a node that is out of service, or whose isolation was requested or confirmed.
+        """
+        return preflight_document(self.directory.node(self._node(request)), self.clock.now())
 
     def cases(self, request: Request) -> Document:
         """List cases, oldest first. Without `status`, resolved and expired cases are left out.

@@ -19,6 +19,7 @@ from faultbridge.repair.registry.documents import (
     Items,
     Node,
     Page,
+    Preflight,
     Reject,
     ShownCase,
     ShownNode,
@@ -114,6 +115,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", _C, "showCluster", Cluster, Handlers.cluster),
     Route("GET", f"{_C}/nodes", "listNodes", Page[Node], Handlers.nodes, (_LIMIT, _TOKEN)),
     Route("GET", f"{_C}/nodes/{{node}}", "showNode", ShownNode, Handlers.node),
+    Route("GET", f"{_C}/nodes/{{node}}/preflight", "mayNodeServe", Preflight, Handlers.preflight),
     Route(
         "GET",
         f"{_C}/cases",

@@ -18,7 +18,7 @@ from faultbridge.cli.stack.session import Session, StackSession
 from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.install import connect
 from faultbridge.install.connect import Installation
-from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.cluster.config import HYPERPOD, PARALLEL_CLUSTER, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import FaultbridgeError, Rejected
 from faultbridge.model.nodes import NodeState
@@ -89,6 +89,7 @@ def _findings(session: Session, names: list[str]) -> Iterator[Finding]:
             "records": lambda: _rejects(session, config),  # noqa: B023 - as above
             "tag and role": lambda: _groups(session, stack, config, nodes),  # noqa: B023 - as above
             "endpoint": lambda: _endpoint(session, stack, config),  # noqa: B023 - as above
+            "scheduler": lambda: scheduler_findings(stack, config),  # noqa: B023 - as above
             "rival": lambda: _rival(session, config),  # noqa: B023 - as above
         }
         for check, look in checks.items():
@@ -190,6 +191,23 @@ def _endpoint(session: Session, stack: Installation, config: ClusterConfig) -> I
     for change in connect.access_entries(session.clients, name, stack):
         if not change.made:
             yield Finding("endpoint", change.target, f"missing: {change.what}", command)
+
+
+def scheduler_findings(stack: Installation, config: ClusterConfig) -> Iterator[Finding]:
+    """Yield what keeps Faultbridge from draining or rebooting the nodes of a cluster through its scheduler."""
+    name = config.cluster
+    if config.provider == HYPERPOD and config.orchestrator == "none":
+        text = (
+            "no scheduler is drained, so the jobs of a repaired node end with it; Slurm needs a slurmrestd on its "
+            "controller, which SSM Run Command does not reach"
+        )
+        yield Finding("scheduler", name, text, f"faultbridge cluster set {name} --orchestrator slurm --slurm-rest URL")
+    if config.provider == PARALLEL_CLUSTER and not config.slurm_head_node:
+        text = "no head node: no node can be rebooted, and no job requeued"
+        yield Finding("scheduler", name, text, f"faultbridge cluster set {name} --slurm-head-node ID")
+    if config.slurm_rest and not stack.parameter("SlurmTokens"):
+        text = "the stack has no token of slurmrestd, so no node is drained"
+        yield Finding("scheduler", name, text, "faultbridge deploy --set SlurmTokens=ARN")
 
 
 def _rival(session: Session, config: ClusterConfig) -> Iterator[Finding]:
