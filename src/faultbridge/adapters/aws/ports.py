@@ -127,7 +127,7 @@ class AwsComputePorts(ComputePorts):
 
         return StackSecret(self.clients, secret).value if secret else b"{}"
 
-    @at_first_use
+    @cached_property
     def slurm_operations(self) -> Callable[[ClusterConfig], SlurmOperations]:
         """Return the function that returns the Slurm operations of a cluster."""
         from faultbridge.adapters.slurm.access import connections
