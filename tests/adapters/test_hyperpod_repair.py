@@ -11,12 +11,11 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.ec2.request_log import Progress, RequestLog
+from faultbridge.adapters.ec2.request_log import SETTLE, Progress, RequestLog
 from faultbridge.adapters.hyperpod.cluster import FAILURES, HyperPodCluster, result_for
 from faultbridge.adapters.hyperpod.provider import (
     CHECK_LABEL,
     HEALTH_LABEL,
-    SETTLE,
     START_LIMIT,
     HyperPodProvider,
     HyperPodRestarter,

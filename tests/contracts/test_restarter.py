@@ -10,9 +10,9 @@ from unittest import mock
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.ec2.request_log import RequestLog
+from faultbridge.adapters.ec2.request_log import SETTLE, RequestLog
 from faultbridge.adapters.ec2.restart import SsmRestarter
-from faultbridge.adapters.hyperpod.provider import SETTLE, HyperPodRestarter
+from faultbridge.adapters.hyperpod.provider import HyperPodRestarter
 from faultbridge.model.enums import RepairAction
 from faultbridge.record.ports import Restarter, RestartState
 from tests.contracts.aws import ON_MOTO
