@@ -14,8 +14,8 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.ec2 import log_bundle
 from faultbridge.adapters.slurm import access
-from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig, ProviderRole
-from faultbridge.model.errors import Rejected
+from faultbridge.model.cluster.config import HYPERPOD, PARALLEL_CLUSTER, ClusterConfig, ProviderRole
+from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.settings import Settings
 from faultbridge.record.ports import BundleState
 from tests.adapters.stubs import ENVIRONMENT
@@ -41,7 +41,8 @@ def test_each_adapter_of_instances_uses_the_role_of_its_cluster() -> None:
     other = ports.for_cluster(ClusterConfig("train-a", provider_role=ROLE, hyperpod_cluster="train-a"))
     kinds: tuple[Any, ...] = (other.providers, other.restarters, other.launchers, other.volumes, other.verifiers)
     adapters = [one for kind in kinds for one in kind.values()]
-    used = [(one, getattr(one, name)) for one in adapters for name in ("_clients", "_cluster") if hasattr(one, name)]
+    names = ("_clients", "_cluster", "_records")
+    used = [(one, getattr(one, name)) for one in adapters for name in names if hasattr(one, name)]
     assert {id(one) for one, _ in used} == {id(one) for one in adapters}
     role = clients.for_role(ROLE)
     assert [type(one).__name__ for one, given in used if getattr(given, "_clients", given) is not role] == []
@@ -54,6 +55,17 @@ def test_two_hyperpod_clusters_of_one_account_have_ports_of_their_own() -> None:
         ports.for_cluster(ClusterConfig(name, provider=HYPERPOD, hyperpod_cluster=name)) for name in ("first", "second")
     )
     assert first is not second
+
+
+def test_each_cluster_of_parallelcluster_has_the_slurm_of_its_own_head_node() -> None:
+    ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t"}), Clients())
+    heads = ("i-0123456789abcdef0", "i-0123456789abcdef1")
+    configs = [ClusterConfig(one, provider=PARALLEL_CLUSTER, slurm_head_node=one) for one in heads]
+    first, second = map(ports.for_cluster, configs)
+    assert first is not second
+    assert [one.providers[PARALLEL_CLUSTER]._records.connect().run._instance_id for one in (first, second)] == [*heads]  # type: ignore[attr-defined, union-attr]
+    with pytest.raises(Misconfigured, match="no registration"):
+        ports.providers[PARALLEL_CLUSTER]._records.connect()  # type: ignore[attr-defined]
 
 
 def test_raw_records_above_16_mb_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,8 @@ class Scontrol(Struct, frozen=True):
             raise _failure(answer, "listing the addresses of the nodes")
         if len(answer.stdout) >= MAX_OUTPUT:
             raise Misconfigured("too many Slurm nodes for one command on the head node; register slurmrestd too")
-        return dict(line.split() for line in answer.stdout.splitlines() if len(line.split()) == 2)  # noqa: PLR2004
+        rows = (line.partition(" ") for line in answer.stdout.splitlines())
+        return {address: name.strip() for address, space, name in rows if space}
 
     def drain(self, name: str, reason: str, state: str = "DRAIN") -> None:
         """Keep new jobs off a node by a state, and store the reason in Slurm."""
