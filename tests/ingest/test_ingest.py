@@ -13,7 +13,7 @@ from faultbridge.decide.normalize.oversized_records import MAX_FAULTS
 from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.records import Outcome
-from faultbridge.model.storage import heartbeats, keys
+from faultbridge.model.storage import heartbeats
 from faultbridge.model.storage.wire.message import raw_key
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
@@ -138,20 +138,6 @@ def test_a_rejected_record_that_cannot_be_stored_is_given_back() -> None:
     assert (ingested.failed, ingested.outcomes) == ({unknown.id: "rejects_unavailable"}, {})
     world.ports.seam.before = lambda _: None
     assert world.outcomes(unknown) == [Outcome.REJECTED]
-
-
-def test_a_failing_write_of_one_node_gives_back_only_its_records():
-    world = World(nodes=("a", "b"))
-
-    def only_a(call):
-        if call.name == "table.transact" and keys.node_partition(KEY._replace(node="a")) in str(call.argument):
-            raise Transient("throttled")
-
-    world.ports.seam.before = only_a
-    first, second = world.message(XID_79, node="a"), world.message(XID_79, node="b")
-    ingested = wire_ingest(world.app).ingest([first, second])
-    assert ingested.failed == {first.id: "state_unavailable"}
-    assert list(ingested.outcomes.values()) == [Outcome.RECORDED]
 
 
 def test_a_record_of_an_earlier_instance_changes_no_status():

@@ -155,6 +155,6 @@ def test_the_backlog_is_processed_gradually(outage: OutageResult) -> None:
     assert outage.max_calls_per_minute("table.") <= MAX_TABLE_CALLS_PER_RECORD * RECORDS
 
 
-@pytest.mark.parametrize("port", RETRIED_PORTS)
-def test_a_failing_port_is_retried_with_backoff(outage: OutageResult, port: str) -> None:
-    assert outage.calls_during_outage(port) <= MAX_TRIES_PER_MINUTE * 60 * len(FAILING)
+def test_a_failing_port_is_retried_with_backoff(outage: OutageResult) -> None:
+    for port in RETRIED_PORTS:
+        assert outage.calls_during_outage(port) <= MAX_TRIES_PER_MINUTE * 60 * len(FAILING), port
