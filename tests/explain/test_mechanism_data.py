@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from faultbridge.decode.data import load_catalog
-from faultbridge.decode.data.patterns import check_repetitions, explain_weights, mechanism_schema, packaged_mechanisms
+from faultbridge.decode.data import load_catalog, packaged_json
+from faultbridge.decode.data.patterns import check_repetitions
 from faultbridge.explain.verdict.document import broken_cases, verdict_on
-from faultbridge.explain.verdict.mechanisms import extended_book, packaged_book
+from faultbridge.explain.verdict.mechanisms import DOMAINS, SCHEMA, extended_book, packaged_book
 from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.values import replace
@@ -34,9 +34,9 @@ def test_a_golden_case_with_another_result_is_reported() -> None:
 
 
 def test_the_packaged_documents_fit_the_schema_of_a_customer() -> None:
-    Draft202012Validator.check_schema(mechanism_schema())
-    for document in packaged_mechanisms():
-        assert list(Draft202012Validator(mechanism_schema()).iter_errors(document)) == []
+    Draft202012Validator.check_schema(packaged_json(SCHEMA))
+    for document in (packaged_json(f"explain/{domain}.json") for domain in DOMAINS):
+        assert list(Draft202012Validator(packaged_json(SCHEMA)).iter_errors(document)) == []
 
 
 def test_every_name_in_a_mechanism_is_a_pattern_a_fault_code_or_a_finding_in_dumps() -> None:
@@ -129,7 +129,7 @@ def test_a_repetition_that_matches_in_one_way_is_accepted(pattern: str) -> None:
 
 
 def test_no_packaged_pattern_repeats_alternatives() -> None:
-    for document in packaged_mechanisms():
+    for document in (packaged_json(f"explain/{domain}.json") for domain in DOMAINS):
         for row in document.get("signals", ()):
             check_repetitions(row.get("pattern", ""))
 
@@ -137,7 +137,8 @@ def test_no_packaged_pattern_repeats_alternatives() -> None:
 def test_the_tables_of_weights_and_limits_in_the_documentation_are_those_of_the_data() -> None:
     page = (Path(__file__).parents[2] / "docs/explain.md").read_text(encoding="utf-8")
     for kind, key in (("weights", "points"), ("limits", "value")):
-        rows = [f"| `{one['name']}` | {one[key]} | {one['meaning']} |" for one in explain_weights()[kind]]
+        values = packaged_json("explain/weights.json")[kind]
+        rows = [f"| `{one['name']}` | {one[key]} | {one['meaning']} |" for one in values]
         assert "\n".join(rows) in page
 
 

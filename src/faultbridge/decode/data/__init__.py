@@ -1,8 +1,8 @@
 """Packaged data: the catalog of fault codes and failure modes, GPUs by instance type, and other tables.
 
 `mapping` loads the mappings from other tools' terms to fault codes. `counters` loads the thresholds of counters, the
-rates of ports and the detectors of gray failures, `policies` the default policy, and `patterns` the rows of log texts
-and the data of `faultbridge explain`; it also checks regular expressions.
+rates of ports and the detectors of gray failures, `policies` the default policy, and `patterns` the rows of log texts;
+it also checks regular expressions.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from faultbridge.decode.data import packaged_json
-from faultbridge.decode.frames.decoder import VIRTUAL_NAMES, lazy_pattern
+from faultbridge.decode.frames.values import VIRTUAL_NAMES, lazy_pattern
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, normalize_pci
@@ -160,35 +160,3 @@ def first_match(rows: Iterable[Pattern], text: str) -> tuple[Pattern, dict[str, 
         if row.contains in text and (found := row.regex.match(text)) is not None:
             return row, {name: value.strip() for name, value in found.groupdict().items() if value is not None}
     return None
-
-
-# Packaged log patterns, mechanisms (causes of failures) and weights of `faultbridge explain`.
-#
-# It also loads the JSON Schema with which a customer's own mechanisms are checked.
-
-DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical")
-"""The domains with a file of mechanisms. A cause that is not known has the domain `unknown`."""
-
-
-@cache
-def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
-    """Return the packaged documents of `faultbridge explain`, one for each domain, such as `hardware`."""
-    return tuple(packaged_json(f"explain/{name}.json") for name in DOMAINS)
-
-
-@cache
-def handled_rows() -> tuple[Mapping[str, Any], ...]:
-    """Return the log patterns that mark a nearby error as handled by the process."""
-    return tuple(packaged_json("explain/handled.json")["handled"])
-
-
-def mechanism_schema() -> Mapping[str, Any]:
-    """Return the JSON Schema for documents of log patterns and mechanisms, packaged or from a customer."""
-    schema: dict[str, Any] = packaged_json("explain/schema.json")
-    return schema
-
-
-def explain_weights() -> Mapping[str, Any]:
-    """Return the points of each kind of evidence (`weights`), and the `limits` of `faultbridge explain`."""
-    weights: dict[str, Any] = packaged_json("explain/weights.json")
-    return weights

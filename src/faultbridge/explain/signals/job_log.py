@@ -13,7 +13,8 @@ from itertools import islice
 from operator import itemgetter
 from string import ascii_letters
 
-from faultbridge.decode.data.patterns import Pattern, handled_rows, patterns_of
+from faultbridge.decode.data import packaged_json
+from faultbridge.decode.data.patterns import Pattern, patterns_of
 from faultbridge.decode.frames.prefix import ANSI
 from faultbridge.decode.kernel.line_filter import whole_lines
 from faultbridge.explain.signals.signal import (
@@ -94,7 +95,8 @@ def handled() -> tuple[Pattern, ...]:
     - `line`: in the line of the error
     - `after`: in one of the next two lines
     """
-    return patterns_of([{"pattern": re.escape(row["contains"]), "signals": ("*",), **row} for row in handled_rows()])
+    rows = packaged_json("explain/handled.json")["handled"]
+    return patterns_of([{"pattern": re.escape(row["contains"]), "signals": ("*",), **row} for row in rows])
 
 
 def how_handled(name: str, error: Surroundings) -> str:

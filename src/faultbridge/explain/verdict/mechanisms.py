@@ -11,18 +11,17 @@ import msgspec
 from jsonschema import Draft202012Validator
 from msgspec import Struct, field
 
-from faultbridge.decode.data.patterns import (
-    bounded_pattern,
-    check_repetitions,
-    explain_weights,
-    mechanism_schema,
-    packaged_mechanisms,
-)
+from faultbridge.decode.data import packaged_json
+from faultbridge.decode.data.patterns import bounded_pattern, check_repetitions
 from faultbridge.explain.signals.signal import LogPattern, Role, Signal, read_pattern
 from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
 
 NODE_DOMAINS = frozenset({"hardware", "network"})
+DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical")
+"""The domains with a file of mechanisms. A cause that is not known has the domain `unknown`."""
+SCHEMA = "explain/schema.json"
+"""The JSON Schema for documents of log patterns and mechanisms, packaged or from a customer."""
 STATED = {"expects": "node", "trusts": "job", "hardware": "possible"}
 DECISIVE = "decisive"
 """The strength of a signal that shows a mechanism by itself."""
@@ -93,13 +92,13 @@ class Weights(Struct, frozen=True):
 @cache
 def packaged_book() -> Book:
     """Return the log patterns, fault code roles and failure mechanisms that this package contains."""
-    return read_book(packaged_mechanisms())
+    return read_book(packaged_json(f"explain/{domain}.json") for domain in DOMAINS)
 
 
 @cache
 def packaged_weights(same_attempts: int | None = None) -> Weights:
     """Return the points of each kind of evidence, and the limits; a policy may replace `same_attempts`."""
-    found, own = explain_weights(), {"same_attempts": same_attempts} if same_attempts else {}
+    found, own = packaged_json("explain/weights.json"), {"same_attempts": same_attempts} if same_attempts else {}
     limits = {one["name"]: one["value"] for one in found["limits"]} | own
     return Weights({one["name"]: one["points"] for one in found["weights"]}, limits)
 
@@ -124,7 +123,7 @@ def read_book(documents: Iterable[Mapping[str, Any]]) -> Book:
 
 
 def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    error = next(iter(Draft202012Validator(mechanism_schema()).iter_errors(document)), None)
+    error = next(iter(Draft202012Validator(packaged_json(SCHEMA)).iter_errors(document)), None)
     if error is not None:
         at = "/".join(map(str, error.absolute_path)) or "the document"
         raise Misconfigured(f"invalid mechanisms: {at}: {error.message[:200]}")

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from faultbridge.decide.entry_builder import node_list
-from faultbridge.decode.data.patterns import explain_weights
+from faultbridge.decode.data import packaged_json
 from faultbridge.model.cluster.jobs import STOP, Job, JobVerdict
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import (
@@ -45,7 +45,8 @@ def record_verdict(
     root = document["mechanism"] or error
     if job is not None and root and document["domain"] not in OF_PLACE:
         attempts = job.attempts.after(root, step_of(writer.table, job), job.ran)
-        packaged = next(one["value"] for one in explain_weights()["limits"] if one["name"] == "same_attempts")
+        limits = packaged_json("explain/weights.json")["limits"]
+        packaged = next(one["value"] for one in limits if one["name"] == "same_attempts")
         if attempts.repeated >= (same_attempts or packaged):
             document = {**document, "verdict": STOP, "nodes": []}
     verdict = JobVerdict(
