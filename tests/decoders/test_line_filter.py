@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.decode.frames.decoder import lazy_pattern
+from faultbridge.decode.frames.values import lazy_pattern
 from faultbridge.decode.kernel.line_filter import BenignLineFilter, matching_lines
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, GPU has fallen off the bus."

@@ -17,37 +17,27 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
-
 from faultbridge.decode.data import table
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import Hints, fault_of, members, objects_in, text, to_clear
+from faultbridge.decode.frames.decoder import Hints, Judged, fault_of, snapshot_of, to_clear
 from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.values import members, objects_in, text
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation, Snapshot
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Fault, Observation
 from faultbridge.model.times import to_text
 
 EC2_EVENT, EC2_STATUS, HEALTH_EVENT = "ec2-event", "ec2-status", "health-event"
 _TABLE = table("aws")
-_ON_NODE: tuple[Component, ...] = (NODE_COMPONENT,)
+_Event = Mapping[str, Any]
 _INSTANCE = re.compile(r"(?:.{0,256}/)?(i-[0-9a-f]{8,17})")
+_EC2_FIELDS = ("state", "instance-action", "capacity-reservation-id", "end-date", "instance-termination-time")
 _STATE_CHANGE = "EC2 Instance State-change Notification"
 _RESERVATION = re.compile(
     r"Capacity Block (?:Reservation )?Expiration Warning|EC2 Capacity Reservation (?:Delayed|Failed|Expired)"
 )
-_SCHEDULED: Mapping[str, str] = _TABLE["scheduled"]
 _DONE = ("[Completed]", "[Canceled]")
 _ENDED = frozenset({"RESOLVED", "UNIMPAIRED"})
-
-
-class CloudEvent(Struct, frozen=True):
-    """One EventBridge event: `detail-type` as `kind`, `detail`, `time` as `at`, and `id`."""
-
-    kind: str
-    detail: Mapping[str, Any]
-    at: datetime | None
-    id: str | None
 
 
 def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
@@ -56,9 +46,11 @@ def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
         statuses = tuple(_statuses(text_of(body)))
         if not statuses:
             raise Rejected("no_framing", "no instance status")
-        return tuple(_status(item) for item in statuses if item)
+        found = (item for item in statuses if item)
+        return tuple(snapshot_of(EC2_STATUS, _status(one), None, _instance(one["InstanceId"])) for one in found)
     name = "aws.ec2" if source == EC2_EVENT else "aws.health"
-    events = tuple(_events(body, name))
+    documents = (document for _, document in objects(text_of(body)) if document.get("source") == name)
+    events = [event for event in documents if isinstance(event.get("detail"), dict)]
     if not events:
         raise Rejected("no_framing", f"no event of {name}")
     if source == EC2_EVENT:
@@ -67,59 +59,46 @@ def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return tuple(one for event in events for one in _of_health(event, mapped))
 
 
-def _events(body: bytes, source: str) -> Iterator[CloudEvent]:
-    for _, document in objects(text_of(body)):
-        detail = document.get("detail")
-        if document.get("source") == source and isinstance(detail, dict):
-            kind = text(document.get("detail-type", document.get("detail_type")), 128) or ""
-            yield CloudEvent(kind, detail, instant(document.get("time")), text(document.get("id"), 64))
-
-
 def _instance(name: object) -> str | None:
     # The ARN of a Spot event has neither region nor account.
     found = _INSTANCE.fullmatch(text(name, 512) or "")
     return found[1] if found else None
 
 
-def _of_ec2(event: CloudEvent) -> Iterator[Observation]:
+def _of_ec2(event: _Event) -> Iterator[Observation]:
     """Yield a fault for a stop, a termination or a warning, and a health snapshot for a start."""
-    instance_id = _instance(event.detail.get("instance-id"))
-    state = text(event.detail.get("state"), 32) or ""
+    kind, at = text(event.get("detail-type", event.get("detail_type")), 128) or "", instant(event.get("time"))
+    fields = {name: value for name in _EC2_FIELDS if (value := text(event["detail"].get(name), 64))}
+    instance_id = _instance(event["detail"].get("instance-id"))
+    if instance_id and kind == _STATE_CHANGE and fields.get("state") == "running":
+        yield snapshot_of(
+            EC2_EVENT, ((code, NODE_COMPONENT, None) for code in _TABLE["states"].values()), at, instance_id
+        )
+    elif (found := _code_and_message(kind, instance_id, fields)) is not None:
+        raw = f"{kind}: {', '.join(f'{name}={value}' for name, value in fields.items())}"
+        yield fault_of(
+            *(EC2_EVENT, found[0], NODE_COMPONENT, found[1], raw, at, instance_id),
+            instance_id=instance_id,
+            event_id=text(event.get("id"), 64),
+            state=fields.get("state"),
+            action=fields.get("instance-action"),
+            capacity_reservation=fields.get("capacity-reservation-id"),
+            ends_at=fields.get("end-date") or fields.get("instance-termination-time"),
+        )
+
+
+def _code_and_message(kind: str, instance_id: str | None, fields: Mapping[str, str]) -> tuple[str, str] | None:
+    state, action, reservation = map(fields.get, ("state", "instance-action", "capacity-reservation-id"))
     if instance_id is None:
         # A warning about a reservation names no node.
-        reservation = text(event.detail.get("capacity-reservation-id"), 64)
-        if reservation and _RESERVATION.fullmatch(event.kind):
-            yield _event_fault(event, "cloud.capacity_ends", f"{event.kind}: {reservation}.", None)
-    elif event.kind in _TABLE["warnings"]:
-        code, message = _TABLE["warnings"][event.kind]
-        action = text(event.detail.get("instance-action"), 32)
-        yield _event_fault(event, code, f"{message}{f' ({action})' if action else ''}.", instance_id)
-    elif event.kind == _STATE_CHANGE and state in _TABLE["states"]:
-        yield _event_fault(event, _TABLE["states"][state], f"EC2 reports the instance as {state}.", instance_id)
-    elif event.kind == _STATE_CHANGE and state == "running":
-        covers = dict.fromkeys(_TABLE["states"].values(), _ON_NODE)
-        yield Snapshot(EC2_EVENT, covers, (), event.at, node=instance_id)
-
-
-def _event_fault(event: CloudEvent, code: str, message: str, instance_id: str | None) -> Fault:
-    names = ("state", "instance-action", "capacity-reservation-id", "end-date", "instance-termination-time")
-    fields = {name: value for name in names if (value := text(event.detail.get(name), 64))}
-    raw = f"{event.kind}: {', '.join(f'{name}={value}' for name, value in fields.items())}"
-    return fault_of(
-        EC2_EVENT,
-        code,
-        NODE_COMPONENT,
-        message,
-        raw,
-        event.at,
-        instance_id,
-        instance_id=instance_id,
-        event_id=event.id,
-        state=fields.get("state"),
-        action=fields.get("instance-action"),
-        capacity_reservation=fields.get("capacity-reservation-id"),
-        ends_at=fields.get("end-date") or fields.get("instance-termination-time"),
-    )
+        is_warning = reservation is not None and _RESERVATION.fullmatch(kind) is not None
+        return ("cloud.capacity_ends", f"{kind}: {reservation}.") if is_warning else None
+    if kind in _TABLE["warnings"]:
+        code, message = _TABLE["warnings"][kind]
+        return code, f"{message}{f' ({action})' if action else ''}."
+    if kind == _STATE_CHANGE and state in _TABLE["states"]:
+        return _TABLE["states"][state], f"EC2 reports the instance as {state}."
+    return None
 
 
 def _statuses(body: str) -> Iterator[Mapping[str, Any]]:
@@ -133,22 +112,18 @@ def _statuses(body: str) -> Iterator[Mapping[str, Any]]:
             yield document
 
 
-def _status(status: Mapping[str, Any]) -> Snapshot:
-    """Return a health snapshot of an instance. A check without a result neither finds nor clears a fault."""
+def _status(status: Mapping[str, Any]) -> Iterator[Judged]:
+    """Judge the checks and the scheduled events of an instance. A check without a result shows nothing."""
     instance_id = _instance(status["InstanceId"])
-    covers: dict[str, tuple[Component, ...]] = {}
-    present: list[Fault] = []
     for name, (code, subject) in _TABLE["checks"].items():
         check = members(status.get(name))
         result = text(check.get("Status"), 32)
         if result in {"ok", "impaired"}:
-            covers[code] = _ON_NODE
-        if result == "impaired":
-            present.append(_impaired(code, subject, check, instance_id))
+            found = _impaired(code, subject, check, instance_id) if result == "impaired" else None
+            yield code, NODE_COMPONENT, found
     if "Events" in status:
-        covers |= dict.fromkeys(_SCHEDULED.values(), _ON_NODE)
-        present += _planned(status["Events"], instance_id)
-    return Snapshot(EC2_STATUS, covers, tuple(present), node=instance_id)
+        yield from ((code, NODE_COMPONENT, None) for code in _TABLE["scheduled"].values())
+        yield from ((fault.code, NODE_COMPONENT, fault) for fault in _planned(status["Events"], instance_id))
 
 
 def _impaired(code: str, subject: str, check: Mapping[str, Any], instance_id: str | None) -> Fault:
@@ -162,62 +137,63 @@ def _impaired(code: str, subject: str, check: Mapping[str, Any], instance_id: st
 
 def _planned(events: object, instance_id: str | None) -> Iterator[Fault]:
     for event in objects_in(events):
-        code, description = text(event.get("Code"), 64) or "", text(event.get("Description")) or ""
-        if code in _SCHEDULED and not description.startswith(_DONE):
-            starts_at = instant(event.get("NotBefore"))
-            yield fault_of(
-                EC2_STATUS,
-                _SCHEDULED[code],
-                NODE_COMPONENT,
-                description or f"EC2 scheduled {code}.",
-                f"{code}: {description}",
-                node=instance_id,
-                instance_id=instance_id,
-                event_code=code,
-                event_id=text(event.get("InstanceEventId"), 64),
-                not_before=to_text(starts_at) if starts_at else None,
-            )
+        kind, description = text(event.get("Code"), 64) or "", text(event.get("Description")) or ""
+        code, starts_at = _TABLE["scheduled"].get(kind), instant(event.get("NotBefore"))
+        if code is not None and not description.startswith(_DONE):
+            message, raw = description or f"EC2 scheduled {kind}.", f"{kind}: {description}"
+            details = {
+                "instance_id": instance_id,
+                "event_code": kind,
+                "event_id": text(event.get("InstanceEventId"), 64),
+            }
+            details["not_before"] = to_text(starts_at) if starts_at else None
+            yield fault_of(EC2_STATUS, code, NODE_COMPONENT, message, raw, None, instance_id, **details)
 
 
-def _of_health(event: CloudEvent, mapped: Mapping[str, Any]) -> Iterator[Fault | Clear]:
+def _of_health(event: _Event, mapped: Mapping[str, Any]) -> Iterator[Fault | Clear]:
     """Yield a fault or a clear for each affected instance; other resources yield nothing."""
-    detail = event.detail
+    detail = event["detail"]
     kind, category = text(detail.get("eventTypeCode"), 128) or "", text(detail.get("eventTypeCategory"), 64) or ""
     by_type = next((row["code"] for row in mapped["types"] if re.fullmatch(row["pattern"], kind)), None)
     code = str(by_type or mapped["categories"].get(category, "cloud.health_issue"))
+    kind = kind or "event without a type"
+    texts = (text(item.get("latestDescription")) for item in objects_in(detail.get("eventDescription")))
+    description = next(filter(None, texts), "").replace("\\n", " ")
+    message, noticed_at, details = (
+        f"{kind}: {description}" if description else kind,
+        _noticed_at(event),
+        _details(detail),
+    )
     for item in objects_in(detail.get("affectedEntities")):
         instance_id = _instance(item.get("entityValue"))
         if instance_id is not None:
-            at = instant(item.get("lastUpdatedTime")) or _noticed_at(event)
-            fault = _health_fault(event, code, kind or "event without a type", instance_id, at)
+            at, stated = instant(item.get("lastUpdatedTime")) or noticed_at, {"instance_id": instance_id, **details}
+            fault = fault_of(
+                HEALTH_EVENT, code, NODE_COMPONENT, message, description or kind, at, instance_id, **stated
+            )
             ended = item.get("status") in _ENDED or detail.get("statusCode") == "closed"
             yield to_clear(fault) if ended else fault
 
 
-def _noticed_at(event: CloudEvent) -> datetime | None:
+def _noticed_at(event: _Event) -> datetime | None:
     """Return the time at which AWS Health published the notice, or None if it is unknown.
 
     The time is `lastUpdatedTime` if the event has it, else `time`. If the `time` of a scheduled change equals the
     scheduled start, `time` does not state when the notice was published, and the result is None.
     """
-    updated = instant(event.detail.get("lastUpdatedTime"))
-    if updated is not None:
-        return updated
-    is_schedule = event.detail.get("eventTypeCategory") == "scheduledChange"
-    return None if is_schedule and event.at == instant(event.detail.get("startTime")) else event.at
+    detail, at = event["detail"], instant(event.get("time"))
+    updated = instant(detail.get("lastUpdatedTime"))
+    is_schedule = detail.get("eventTypeCategory") == "scheduledChange"
+    return updated or (None if is_schedule and at == instant(detail.get("startTime")) else at)
 
 
-def _health_fault(event: CloudEvent, code: str, kind: str, instance_id: str, at: datetime | None) -> Fault:
-    detail = event.detail
-    texts = (text(item.get("latestDescription")) for item in objects_in(detail.get("eventDescription")))
-    description = next(filter(None, texts), "").replace("\\n", " ")
+def _details(detail: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the attributes of a fault from the details of an event of AWS Health."""
     page, pages = (text(str(detail.get(name) or ""), 8) for name in ("page", "totalPages"))
-    details: dict[str, str | None] = {"instance_id": instance_id, "event_type_code": kind}
-    details |= {name: text(detail.get(member), 512) for name, member in _TABLE["health"].items()}
-    details["page"] = f"{page} of {pages}" if page and pages else None
-    details["actionability"] = text(detail.get("actionability"), 64)
-    for name, member in (("start_time", "startTime"), ("end_time", "endTime")):
-        time = instant(detail.get(member))
-        details[name] = to_text(time) if time else None
-    message = f"{kind}: {description}" if description else kind
-    return fault_of(HEALTH_EVENT, code, NODE_COMPONENT, message, description or kind, at, instance_id, **details)
+    times = {name: instant(detail.get(member)) for name, member in _TABLE["health_times"].items()}
+    return {
+        **{name: text(detail.get(member), 512) for name, member in _TABLE["health"].items()},
+        **{name: to_text(time) for name, time in times.items() if time},
+        "event_type_code": text(detail.get("eventTypeCode"), 128) or "event without a type",
+        "page": f"{page} of {pages}" if page and pages else None,
+    }

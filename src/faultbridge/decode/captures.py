@@ -69,11 +69,6 @@ class CommandOutput(Struct, frozen=True):
         """Return the first word of the command line or heading, without `sudo`."""
         return next(iter(self.title.removeprefix("sudo ").split()), "")
 
-    @property
-    def is_section(self) -> bool:
-        """Return whether the output follows a heading that names no known command, such as a section of a log."""
-        return self.heading.startswith("=") and _TOOL.fullmatch(self.tool) is None
-
     def followed_by(self, sections: Sequence[CommandOutput]) -> CommandOutput:
         """Return the output of a log with the headings and texts of its `sections` added."""
         if not sections:
@@ -90,11 +85,6 @@ class CommandOutput(Struct, frozen=True):
                 return f"{found[1]}/{port[1] if port else 1}"
         disk = _DISK_TOOL.search(self.title)
         return disk[1] if disk else None
-
-
-def has_headings(text: str) -> bool:
-    """Return whether a text contains a line that starts an output: a command line or a heading."""
-    return _HEADING.search(text) is not None
 
 
 def outputs_of(text: str) -> Iterator[CommandOutput]:
@@ -125,7 +115,7 @@ class Part(Struct, frozen=True):
 
 def may_be_capture(head: bytes) -> bool:
     """Return whether the start of a body has a command line or heading, as a capture of commands has."""
-    return has_headings(text_of(head))
+    return _HEADING.search(text_of(head)) is not None
 
 
 def parts_of(body: bytes) -> tuple[Part, ...]:
@@ -141,7 +131,7 @@ def parts_of(body: bytes) -> tuple[Part, ...]:
     outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
     if len(outputs) > _MAX_OUTPUTS:
         return ()
-    found = _with_sections([Part(output, *_source_of(output.body)) for output in outputs])
+    found = _with_sections(list(map(_part, outputs)))
     sources = [part.source for part in found if part.source is not None]
     if len(set(sources)) > 1 or (len(sources) > 1 and sources[0] not in sources_with("together")):
         return tuple(found)
@@ -159,30 +149,22 @@ def read_parts(parts: tuple[Part, ...], hints: Hints = NO_HINTS) -> Decoded:
     observations, unparsed, notes = list[Observation](), 0, list[str]()
     tools: dict[tuple[str, Component], str] = {}
     for part in parts:
-        title = part.output.title[:_MAX_TITLE] or "the first lines"
-        decoded, reason = _read(part, hints)
+        tool, decoded, reason = part.output.tool, None, part.reason
+        if part.source is not None:
+            try:
+                decoded = registry.read(part.source, part.output.body, hints)
+            except Rejected as error:
+                reason = error.detail or error.reason
         if decoded is None:
             unparsed += 1
-            notes.append(f"`{title}` was not read: {reason}")
+            notes.append(f"`{part.output.title[:_MAX_TITLE] or 'the first lines'}` was not read: {reason}")
             continue
         notes += decoded.notes
         unparsed += decoded.unparsed
-        observations += [one for one in decoded.observations if _is_first_tool(one, part.output.tool, tools)]
+        for one in decoded.observations:
+            if not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool:
+                observations.append(one)
     return Decoded(tuple(observations), unparsed, tuple(notes))
-
-
-def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
-    if part.source is None:
-        return None, part.reason
-    try:
-        return registry.read(part.source, part.output.body, hints), ""
-    except Rejected as error:
-        return None, error.detail or error.reason
-
-
-def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
-    """Return False for a counter sample if another tool has given one of the same source and device."""
-    return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
 
 
 def _with_sections(parts: Sequence[Part]) -> list[Part]:
@@ -193,15 +175,16 @@ def _with_sections(parts: Sequence[Part]) -> list[Part]:
     """
     found = list[tuple[Part, list[CommandOutput]]]()
     for part in parts:
-        if found and part.source is None and part.output.is_section and found[-1][0].source in sources_with("lines"):
+        is_section = part.output.heading.startswith("=") and _TOOL.fullmatch(part.output.tool) is None
+        if found and part.source is None and is_section and found[-1][0].source in sources_with("lines"):
             found[-1][1].append(part.output)
         else:
             found.append((part, []))
     return [replace(part, output=part.output.followed_by(sections)) for part, sections in found]
 
 
-def _source_of(body: bytes) -> tuple[str | None, str]:
+def _part(output: CommandOutput) -> Part:
     try:
-        return registry.recognize(body), ""
+        return Part(output, registry.recognize(output.body))
     except Rejected as error:
-        return None, error.detail or error.reason
+        return Part(output, None, error.detail or error.reason)

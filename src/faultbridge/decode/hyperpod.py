@@ -25,14 +25,13 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from msgspec import Struct
-
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.chain import messages_of
 from faultbridge.decode.frames.clock import instant, iso_time
-from faultbridge.decode.frames.decoder import Hints, attributes_of, fault_of, members, objects_in, text, to_clear
+from faultbridge.decode.frames.decoder import Hints, attributes_of, fault_of, to_clear
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.frames.prefix import KernelMessage
+from faultbridge.decode.frames.values import members, objects_in, text
 from faultbridge.decode.kernel.xid import SxidReader, read_xid
 from faultbridge.model.cluster.state import ProviderCondition
 from faultbridge.model.enums import ConditionKind
@@ -42,28 +41,24 @@ from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Ob
 from faultbridge.model.values import replace
 
 _TABLE = table("hyperpod")
-CODES_BY_CONDITION: Mapping[str, str] = _TABLE["conditions"]
-CODES_BY_ACTION: Mapping[str, str] = _TABLE["actions"]
+_CODES_BY_CONDITION: Mapping[str, str] = _TABLE["conditions"]
+_CODES_BY_ACTION: Mapping[str, str] = _TABLE["actions"]
 
 
-class Recommendation(Struct, frozen=True):
-    """The action, and perhaps the severity, that the HyperPod health agent recommends in one event."""
-
-    action: Action
-    severity: Severity | None
+_Verdict = tuple[Severity | None, Action | None]
 
 
 @lru_cache(maxsize=256)
-def recommendation_of(reason: str | None, action: str | None, condition: str | None) -> Recommendation | None:
-    """Return the recommendation of an event, or None if it has none.
+def _verdict(reason: str | None, action: str | None, condition: str | None) -> _Verdict:
+    """Return the severity and action that the HyperPod health agent recommends; None for what it does not.
 
     The first of these that implies a recommendation determines it: the reason, the action, the condition.
     """
     stated = (("reason", reason), ("action", (action or "").lower()), ("condition", condition))
     row = next((row for kind, name in stated if (row := _TABLE["recommended"][kind].get(name or ""))), None)
     if row is None:
-        return None
-    return Recommendation(Action(row["action"]), Severity(row["severity"]) if "severity" in row else None)
+        return None, None
+    return Severity(row["severity"]) if "severity" in row else None, Action(row["action"])
 
 
 AGENT_LOG = "hyperpod-agent-log"
@@ -72,24 +67,13 @@ _CONDITION_CHANGE = re.compile(r"Node condition (\w{1,64}) is now: (\w{1,16})")
 _SHORTENED_XID = re.compile(r"\bXid \([^()]{0,64}\): (\d{1,5})\b")
 _UNKNOWN_GPU = Component(ComponentType.GPU)
 # The component of a condition that is not about the whole node; the condition names no specific device.
-COMPONENTS = {"NvidiaGPUUnhealthy": _UNKNOWN_GPU, "EfaError": Component(ComponentType.NIC)}
+_COMPONENTS = {"NvidiaGPUUnhealthy": _UNKNOWN_GPU, "EfaError": Component(ComponentType.NIC)}
 _MEMBERS = ("details", "event detail", "condition details", "data", "condition")
+_MAX_XID = 100_000  # five digits, as in the kernel log
 _CHECK_CODE = "agent.deep_check_failed"
 _CHECK_LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) (info|warn|error) (.{1,4096})")
 _REQUIRED = re.compile(r"\b(replacement|reboot)Required: {0,2}(true|false)")
 _FAULTY = "Encountered FaultyInstance"
-
-
-class HealthDetails(Struct, frozen=True):
-    """The details of a health event of the HyperPod agent. `number` is the Xid in its field `errnum`, or None."""
-
-    text: str
-    condition: str | None = None
-    status: str | None = None
-    reason: str | None = None
-    action: str | None = None
-    number: int | None = None
-    attributes: Mapping[str, str] | None = None
 
 
 def _decode_log(body: bytes) -> tuple[Observation, ...]:
@@ -114,71 +98,46 @@ def _decode_log(body: bytes) -> tuple[Observation, ...]:
 
 
 def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault | Clear:
-    details = _details(record)
-    fault = reported_fault(details)
-    attributes = {**fault.attributes, **(details.attributes or {})}
+    values = {key.strip(": ").lower(): value for key, value in record.items()}
+    nested: dict[str, Any] = next((values[name] for name in _MEMBERS if isinstance(values.get(name), dict)), {})
+    detail = {key.lower(): value for key, value in nested.items()}
+    shown = _string(detail.get("message")) or _string(values.get("condition")) or _string(record.get("msg")) or ""
+    changed, reason = _CONDITION_CHANGE.search(shown), _string(detail.get("reason"))
+    condition = changed[1] if changed else _string(detail.get("type")) or _string(values.get("condition"))
+    status = changed[2] if changed else _string(detail.get("status"))
+    severity, action = _verdict(reason, _string(detail.get("action")), condition)
+    fault = _reported(AGENT_LOG, shown, condition, detail.get("errnum"))
+    stated = {"condition": condition, "reason": reason, "timestamp": _string(detail.get("timestamp"))}
+    attributes = {**fault.attributes, **{name: value[:128] for name, value in stated.items() if value}}
     attributes |= {"instance_id": instance_id} if instance_id else {}
-    verdict = recommendation_of(details.reason, details.action, details.condition)
-    fault = replace(
-        fault,
-        source=AGENT_LOG,
-        observed_at=at,
-        attributes=attributes,
-        severity=verdict.severity if verdict else None,
-        action=verdict.action if verdict else None,
-        node=instance_id,
-    )
-    needs_repair = verdict is not None and verdict.action.opens_case
-    quoted_clear = details.status != "True" and isinstance(_quoted(details.text), Clear)
-    is_over = details.status == "False" or (quoted_clear and not needs_repair)
+    fault = replace(fault, observed_at=at, attributes=attributes, severity=severity, action=action, node=instance_id)
+    needs_repair = action is not None and action.opens_case
+    quoted_clear = status != "True" and isinstance(_quoted(shown), Clear)
+    is_over = status == "False" or (quoted_clear and not needs_repair)
     return to_clear(fault) if is_over else fault
 
 
-def _details(record: Mapping[str, Any]) -> HealthDetails:
-    """Return the details of a health event."""
-    members = {key.strip(": ").lower(): value for key, value in record.items()}
-    nested: dict[str, Any] = next((members[name] for name in _MEMBERS if isinstance(members.get(name), dict)), {})
-    detail = {key.lower(): value for key, value in nested.items()}
-    text = _string(detail.get("message")) or _string(members.get("condition")) or _string(record.get("msg")) or ""
-    changed = _CONDITION_CHANGE.search(text)
-    condition = changed[1] if changed else _string(detail.get("type")) or _string(members.get("condition"))
-    number = detail.get("errnum")
-    attributes = {
-        "condition": condition,
-        "reason": _string(detail.get("reason")),
-        "timestamp": _string(detail.get("timestamp")),
-    }
-    return HealthDetails(
-        text=text,
-        condition=condition,
-        status=changed[2] if changed else _string(detail.get("status")),
-        reason=_string(detail.get("reason")),
-        action=_string(detail.get("action")),
-        number=number if isinstance(number, int) and not isinstance(number, bool) and 0 < number < 100_000 else None,  # noqa: PLR2004 - five digits, as in the kernel log
-        attributes={name: value[:128] for name, value in attributes.items() if value},
-    )
+def _reported(source: str, shown: str, condition: str | None, number: object = None) -> Fault:
+    """Return the fault that a health event reports. `number` is the Xid that the event states in a field.
 
-
-def reported_fault(details: HealthDetails) -> Fault:
-    """Return the fault that a health event reports.
-
-    The first of these determines the fault: a quoted kernel log line, an Xid, a condition in `CODES_BY_CONDITION`.
+    The first of these determines the fault: a quoted kernel log line, an Xid, a condition in `_CODES_BY_CONDITION`.
     Without any of them, the code is `agent.policy_violation` if the message contains `violation`, otherwise
     `agent.condition`.
     """
-    quoted = _quoted(details.text)
+    quoted: Fault | Clear | None = _quoted(shown)
     if quoted is not None:
-        fault = _fault(details, quoted.code, quoted.component)
-        return replace(fault, message=quoted.message, attributes=quoted.attributes)
-    shortened = _SHORTENED_XID.search(details.text)
-    number = int(shortened[1]) if shortened else details.number
-    if number is not None:
-        return _fault(details, f"xid.{number}", _UNKNOWN_GPU)
-    if details.condition is not None and details.condition in CODES_BY_CONDITION:
-        return _fault(details, CODES_BY_CONDITION[details.condition], COMPONENTS.get(details.condition, NODE_COMPONENT))
-    return _fault(
-        details, "agent.policy_violation" if "violation" in details.text.lower() else "agent.condition", NODE_COMPONENT
-    )
+        fault = fault_of(source, quoted.code, quoted.component, quoted.message, shown)
+        return replace(fault, attributes=quoted.attributes)
+    shortened = _SHORTENED_XID.search(shown)
+    number = int(shortened[1]) if shortened else number
+    if isinstance(number, int) and not isinstance(number, bool) and (shortened or 0 < number < _MAX_XID):
+        code, component = f"xid.{number}", _UNKNOWN_GPU
+    elif condition in _CODES_BY_CONDITION:
+        code, component = _CODES_BY_CONDITION[condition or ""], _COMPONENTS.get(condition or "", NODE_COMPONENT)
+    else:
+        is_violation = "violation" in shown.lower()
+        code, component = "agent.policy_violation" if is_violation else "agent.condition", NODE_COMPONENT
+    return fault_of(source, code, component, shown or code, shown)
 
 
 def _quoted(text: str) -> Fault | Clear | None:
@@ -190,10 +149,6 @@ def _quoted(text: str) -> Fault | Clear | None:
     if start >= 0:
         SxidReader(found).read(KernelMessage(text[start:].strip().rstrip('"')))
     return next(iter(found), None)
-
-
-def _fault(details: HealthDetails, code: str, component: Component) -> Fault:
-    return fault_of(AGENT_LOG, code, component, details.text or code, details.text)
 
 
 def _time(record: Mapping[str, Any], prefix: str, ingested_at: datetime | None) -> datetime | None:
@@ -237,18 +192,17 @@ _DONE = re.compile(
 )
 
 
-def repair_fault(source: str, record: Mapping[str, Any], at: datetime | None) -> Fault | None:
+def _repair_fault(record: Mapping[str, Any], at: datetime | None) -> Fault | None:
     """Return the fault of a cluster event in which HyperPod repairs an instance, or None."""
     description = text(record.get("Description")) or ""
     match = _REPAIR.search(description)
     instance_id = text(record.get("InstanceId"), 64)
     if match is None or instance_id is None or record.get("ResourceType") != "Instance" or _OTHER.search(description):
         return None
-    details = members(members(record.get("EventDetails")).get("EventMetadata") or record.get("EventMetadata"))
-    instance = members(details.get("Instance"))
+    instance = members(_metadata(record).get("Instance"))
     failed = _FAILED.search(description) is not None or record.get("EventLevel") == "Error"
     phase = "fails" if failed else "succeeds" if _DONE.search(description) else "starts"
-    code = table("hyperpod")["repairs"][f"{'replace' if match[1] else 'reboot'} {phase}"]
+    code = _TABLE["repairs"][f"{'replace' if match[1] else 'reboot'} {phase}"]
     stated = {
         "instance_id": instance_id,
         "event_id": text(record.get("EventId"), 64),
@@ -258,7 +212,11 @@ def repair_fault(source: str, record: Mapping[str, Any], at: datetime | None) ->
         "failure_message": text(instance.get("FailureMessage")),
     }
     at = instant(record.get("EventTime")) or at
-    return fault_of(source, code, NODE_COMPONENT, description, None, at, instance_id, **stated)
+    return fault_of(EVENTS, code, NODE_COMPONENT, description, None, at, instance_id, **stated)
+
+
+def _metadata(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    return members(members(record.get("EventDetails")).get("EventMetadata") or record.get("EventMetadata"))
 
 
 EVENTS = "hyperpod-event"
@@ -267,9 +225,9 @@ NODE_HEALTH, CLUSTER_EVENT = f"{PREFIX} Cluster Node Health Event", f"{PREFIX} C
 _FAULT_TYPE = re.compile(r"fault type (\w{1,64})")
 _EVENTS_REPAIR = re.compile(r"Repair action: (\w{1,32})")
 _UNHEALTHY = frozenset({"unhealthy", "degraded"})
-_ANY_COMPONENT = (NODE_COMPONENT, *COMPONENTS.values())
+_ANY_COMPONENT = (NODE_COMPONENT, *_COMPONENTS.values())
 _Found = tuple[str | None, str, Fault | Snapshot]
-_COVERED = (*CODES_BY_CONDITION.values(), *CODES_BY_ACTION.values(), "agent.node_unhealthy")
+_COVERED = (*_CODES_BY_CONDITION.values(), *_CODES_BY_ACTION.values(), "agent.node_unhealthy")
 
 
 def _decode_events(body: bytes) -> tuple[Observation, ...]:
@@ -324,7 +282,7 @@ def _summary(record: Mapping[str, Any], summary: object, at: datetime | None, ev
     fault_type = _FAULT_TYPE.search(reason or "")
     condition = fault_type[1] if fault_type else None
     repair, advice = text(health.get("RepairAction"), 32), text(health.get("Recommendation"))
-    attributes = attributes_of(
+    stated = attributes_of(
         instance_id=instance_id,
         event_id=event_id,
         fault_type=condition,
@@ -332,35 +290,27 @@ def _summary(record: Mapping[str, Any], summary: object, at: datetime | None, ev
         repair_action=repair,
         recommendation=advice,
     )
-    if condition in CODES_BY_CONDITION or "Xid (" in (reason or ""):
-        fault = reported_fault(HealthDetails(reason or "", condition))
+    by_action = _CODES_BY_ACTION.get((repair or "").lower())
+    if condition in _CODES_BY_CONDITION or "Xid (" in (reason or ""):
+        fault = _reported(EVENTS, reason or "", condition)
     else:
-        code = CODES_BY_ACTION.get((repair or "").lower(), "agent.node_unhealthy")
         message = reason or f"HyperPod reports the node as {status.lower()} without a reason."
-        fault = fault_of(EVENTS, code, NODE_COMPONENT, message, reason or advice or "")
+        fault = fault_of(EVENTS, by_action or "agent.node_unhealthy", NODE_COMPONENT, message, reason or advice or "")
     # A node that HyperPod does not repair is still unhealthy: only a named repair changes the recommendation.
-    verdict = recommendation_of(None, repair if (repair or "").lower() in CODES_BY_ACTION else None, condition)
-    reported = replace(
-        fault,
-        source=EVENTS,
-        observed_at=at,
-        attributes={**fault.attributes, **attributes},
-        severity=verdict.severity if verdict else None,
-        action=verdict.action if verdict else None,
-        node=instance_id,
-    )
-    return event_id, status, reported
+    severity, action = _verdict(None, repair if by_action else None, condition)
+    attributes = {**fault.attributes, **stated}
+    fault = replace(fault, observed_at=at, attributes=attributes, severity=severity, action=action, node=instance_id)
+    return event_id, status, fault
 
 
 def _record(record: Mapping[str, Any], at: datetime | None) -> _Found | None:
-    details, event_id = members(record.get("EventDetails")), text(record.get("EventId"), 64)
-    metadata = members(details.get("EventMetadata") or record.get("EventMetadata"))
-    found = _summary(record, members(metadata.get("Instance")).get("NodeHealthInfo"), at, event_id)
+    event_id, instance = text(record.get("EventId"), 64), members(_metadata(record).get("Instance"))
+    found = _summary(record, instance.get("NodeHealthInfo"), at, event_id)
     if found is not None:
         return found
     description = text(record.get("Description")) or ""
     if " is unhealthy" not in description:
-        repair = repair_fault(EVENTS, record, at)
+        repair = _repair_fault(record, at)
         return (event_id, repair.code, repair) if repair is not None else None
     announced = _EVENTS_REPAIR.search(description)
     health = {"HealthStatus": "Unhealthy", "HealthStatusReason": description}
@@ -393,7 +343,7 @@ def launch_failure(event: Mapping[str, Any]) -> ProviderCondition | None:
     record = members(detail.get("EventDetails"))
     if event.get("detail-type") != CLUSTER_EVENT or detail.get("Faultbridge"):
         return None
-    metadata = members(members(record.get("EventDetails")).get("EventMetadata") or record.get("EventMetadata"))
+    metadata = _metadata(record)
     parts = [members(metadata.get(name)) for name in _SUBTREES]
     description = text(record.get("Description")) or ""
     message = next((found for part in parts if (found := text(part.get("FailureMessage")))), None) or description

@@ -14,11 +14,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, members, pci_of, text, truncate
+from faultbridge.decode.frames.decoder import Hints, Judged, evidence, fault_of, snapshot_of, truncate
 from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.values import members, pci_of, text
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
-from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, CounterSample, Fault, Observation, Snapshot
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, CounterSample, Fault, Observation
 from faultbridge.model.times import to_text
 
 NORMALIZED = "faultbridge"
@@ -132,7 +133,9 @@ def _decode_heartbeat(body: bytes, hints: Hints) -> tuple[Observation, ...]:
         raise Rejected("no_framing", "no heartbeat with a time")
     found: list[Observation] = []
     for node, (at, heartbeat) in newest.items():
-        found.append(_snapshot(node, at, hints.received_at))
+        # The node's clock may be wrong, so the time of receipt is the time of the snapshot.
+        judged = _judged(node, at, hints.received_at)
+        found.append(snapshot_of(HEARTBEAT, judged, hints.received_at or at, node))
         found += _rates(node, hints.received_at or at, heartbeat)
     return tuple(found)
 
@@ -150,28 +153,18 @@ def _rates(node: str | None, at: datetime, document: Mapping[str, Any]) -> Itera
                 yield CounterSample(HEARTBEAT, component, {**numbers, **near}, at, node)
 
 
-def _snapshot(node: str | None, at: datetime, received_at: datetime | None) -> Snapshot:
-    covers: dict[str, tuple[Component, ...]] = {SILENT: (NODE_COMPONENT,)}
-    present: tuple[Fault, ...] = ()
-    if received_at is not None:
-        covers[CLOCK] = (NODE_COMPONENT,)
-        present = (_wrong_clock(node, at, received_at),) if abs(received_at - at) > MAX_SKEW else ()
-    # The node's clock may be wrong, so the time of receipt is the time of the snapshot.
-    return Snapshot(HEARTBEAT, covers, present, received_at or at, node=node)
-
-
-def _wrong_clock(node: str | None, at: datetime, received_at: datetime) -> Fault:
+def _judged(node: str | None, at: datetime, received_at: datetime | None) -> Iterator[Judged]:
+    yield SILENT, NODE_COMPONENT, None
+    if received_at is None:
+        return
+    if abs(received_at - at) <= MAX_SKEW:
+        yield CLOCK, NODE_COMPONENT, None
+        return
     skew = int((at - received_at).total_seconds())
-    return Fault(
-        source=HEARTBEAT,
-        code=CLOCK,
-        component=NODE_COMPONENT,
-        message=f"The node's clock is {abs(skew)} s {'ahead' if skew > 0 else 'behind'}.",
-        observed_at=received_at,
-        evidence=f"heartbeat at {to_text(at)}, received at {to_text(received_at)}",
-        attributes=attributes_of(seconds_off=str(skew), claimed_at=to_text(at)),
-        node=node,
-    )
+    text = f"The node's clock is {abs(skew)} s {'ahead' if skew > 0 else 'behind'}."
+    raw, stated = f"heartbeat at {to_text(at)}, received at {to_text(received_at)}", {"seconds_off": str(skew)}
+    stated["claimed_at"] = to_text(at)
+    yield CLOCK, NODE_COMPONENT, fault_of(HEARTBEAT, CLOCK, NODE_COMPONENT, text, raw, received_at, node, **stated)
 
 
 def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:

@@ -22,9 +22,10 @@ from typing import Any
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.dcgm.texts import CODES, code_of_number, expand_families
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import Hints, digits, elements, fault_of, members, objects_in, pci_of, text
+from faultbridge.decode.frames.decoder import Hints, fault_of
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.frames.instance_type import identifiers
+from faultbridge.decode.frames.values import digits, elements, members, objects_in, pci_of, text
 from faultbridge.decode.kubernetes.node_objects import NodeConditions, is_node, items_of, node_conditions
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -60,50 +61,42 @@ class HealthEvent:
     """
 
 
-def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
+def _health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
     """Yield the health events in a JSON document. Up to six levels of other objects may contain them."""
     if isinstance(document, list):
         for item in document:
-            yield from health_events(item, depth + 1) if depth < _MAX_NESTED else ()
+            yield from _health_events(item, depth + 1) if depth < _MAX_NESTED else ()
     elif isinstance(document, dict):
         if "checkName" in document or ("agent" in document and "componentClass" in document):
             yield _event(document)
             return
         for name in _HOLDERS:
             if depth < _MAX_NESTED and isinstance(document.get(name), dict | list):
-                yield from health_events(document[name], depth + 1)
+                yield from _health_events(document[name], depth + 1)
 
 
-def entity(kind: str, value: str) -> tuple[str, str | int] | None:
-    """Return a field of `Component` and its value, from an impacted entity of an event."""
-    kind = kind.upper()
-    pci = pci_of(value) if kind in {"PCI", "PCI_ADDRESS"} else None
-    if pci is not None:
-        return "pci", pci
-    if kind == "GPU_UUID" and _UUID.fullmatch(value):
-        return "uuid", value
-    if kind == "GPU" and (index := digits(value, 3)) is not None:
-        return "index", index
-    return ("name", value[:64]) if kind in {"NIC", "NIC_PORT", "INTERFACE"} else None
-
-
-def component_of(names: Mapping[str, Any]) -> Component:
-    """Return the component that an event is about, from the identifiers of its entities."""
+def _component(entities: Iterable[tuple[str, str]]) -> Component:
+    """Return the component that the entities of an event name, by their kinds and values; the first value counts."""
+    names: dict[str, Any] = {}
+    for kind, value in ((kind.upper(), value) for kind, value in entities):
+        pci = pci_of(value) if kind in {"PCI", "PCI_ADDRESS"} else None
+        index = digits(value, 3) if kind == "GPU" else None
+        uuid = value if kind == "GPU_UUID" and _UUID.fullmatch(value) else None
+        name = value[:64] if kind in {"NIC", "NIC_PORT", "INTERFACE"} else None
+        stated = {"pci": pci, "index": index, "uuid": uuid, "name": name}
+        names = {field: found for field, found in stated.items() if found is not None} | names
     if "name" in names:
         return Component(ComponentType.NIC, name=names["name"], pci=names.get("pci"))
     return Component(ComponentType.GPU, **names) if names else NODE_COMPONENT
 
 
 def _event(document: Mapping[str, Any]) -> HealthEvent:
-    found: dict[str, Any] = {}
-    for item in objects_in(document.get("entitiesImpacted")):
-        identifier = entity(text(item.get("entityType"), 32) or "", text(item.get("entityValue"), 128) or "")
-        if identifier is not None:
-            found.setdefault(*identifier)
-    # An event of class GPU without entities is about an unnamed GPU.
-    component = component_of(found)
+    entities = objects_in(document.get("entitiesImpacted"))
+    component = _component(
+        (text(one.get("entityType"), 32) or "", text(one.get("entityValue"), 128) or "") for one in entities
+    )
     if component == NODE_COMPONENT and document.get("componentClass") == "GPU":
-        component = Component(ComponentType.GPU)
+        component = Component(ComponentType.GPU)  # an event of class GPU without entities is about an unnamed GPU
     action = document.get("recommendedAction", 0)
     return HealthEvent(
         node=text(document.get("nodeName"), 253),
@@ -125,36 +118,30 @@ _ADVICE = re.compile(r"Recommended Action=(\w{1,32})")
 _CONDITION = re.compile(r"^(\w{1,64}) = (True|False) +reason=(\w{1,64})", re.MULTILINE)
 
 
-def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[str, str | None]:
+def _code(error: str | None, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the fault code of an error code of an event, and the NVLink unit in the error code.
 
     - The error code is an Xid or SXid, such as `149.NETIR_LINK_EVT`. The unit is the text after the dot, or None if
       there is no dot.
     - Any other error code is translated by the mapping `mapped` or is the name of a DCGM error. If it stands for any
       Xid, the Xid is taken from the message of the event. The unit is None.
+    - Without an error code, the check determines the fault code, or an Xid in the message.
     - The fault code of an unknown error is `agent.condition`.
     """
-    number = _NUMBER.fullmatch(error)
+    number, identifier = _NUMBER.fullmatch(error or ""), _XID_IN_TEXT.search(event.message)
+    xid = f"xid.{int(identifier[1])}" if identifier else None
     if number:
         switch = event.check.upper().startswith("SYSLOGSSXID")
         return f"{'sxid' if switch else 'xid'}.{int(number[1])}", number[2]
+    if not error:
+        return str(mapped["check_codes"].get(event.check) or xid or "agent.condition"), None
     code = mapped["errors"].get(error) or "dcgm." + error.removeprefix("DCGM_FR_").lower()
-    identifier = _XID_IN_TEXT.search(event.message)
-    if code == "dcgm.xid_error" and identifier:
-        return f"xid.{int(identifier[1])}", None
-    if code in CODES or error in mapped["errors"]:
-        return code, None
-    return "agent.condition", None
+    if code == "dcgm.xid_error" and xid:
+        return xid, None
+    return code if code in CODES or error in mapped["errors"] else "agent.condition", None
 
 
-def code_without_error(event: HealthEvent, mapped: Mapping[str, Any]) -> str:
-    """Return the fault code of an event that has no error code."""
-    by_check = mapped["check_codes"].get(event.check)
-    identifier = _XID_IN_TEXT.search(event.message)
-    return str(by_check) if by_check else f"xid.{int(identifier[1])}" if identifier else "agent.condition"
-
-
-def condition_events(text: str) -> Iterator[HealthEvent]:
+def _condition_events(text: str) -> Iterator[HealthEvent]:
     """Yield an unhealthy event for each error in the message of a node condition.
 
     The message has the form `ErrorCode:79 PCI:... ;ErrorCode:...`. If the text also states that the condition is False,
@@ -164,13 +151,8 @@ def condition_events(text: str) -> Iterator[HealthEvent]:
     if found and found[2] == "False":
         return
     for part in text.split("ErrorCode:")[1:]:
-        names: dict[str, Any] = {}
         # The quoted kernel line repeats the device in another format; the first value of each field is used.
         fields = dict(reversed(_PART.findall("ErrorCode:" + part[:4096])))
-        for kind, value in fields.items():
-            identifier = entity(kind, value)
-            if identifier is not None:
-                names.setdefault(*identifier)
         advice = _ADVICE.search(part[:4096])
         yield HealthEvent(
             node=None,
@@ -180,7 +162,7 @@ def condition_events(text: str) -> Iterator[HealthEvent]:
             message=part[:4096].strip(),
             action=advice[1] if advice else "",
             errors=(fields["ErrorCode"].rstrip(";,"),) if "ErrorCode" in fields else (),
-            component=component_of(names),
+            component=_component(fields.items()),
             at=None,
         )
 
@@ -200,7 +182,7 @@ def is_check(condition: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and reason in (f"{kind}IsNotHealthy", f"{kind}IsHealthy")
 
 
-def condition_events_of(node: NodeConditions) -> Iterator[HealthEvent]:
+def _condition_events_of(node: NodeConditions) -> Iterator[HealthEvent]:
     """Yield events for the conditions of a node: one for each error, and several for a healthy condition.
 
     A healthy event ends a fault only if both have the same component. A healthy condition does not identify a device.
@@ -209,19 +191,16 @@ def condition_events_of(node: NodeConditions) -> Iterator[HealthEvent]:
     gives one event for each of these three components.
     """
     for one in node.conditions:
-        if is_check({"type": one.type, "reason": one.reason}):
-            at = one.checked_at or one.changed_at
-            yield from _check_events(node.name, one.type[:64], one.status, one.message or "", at)
-
-
-def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
-    """Return the events without the healthy events of each node that also has unhealthy events.
-
-    A condition does not identify its device, so a healthy check could end the fault that another check of the node
-    reports.
-    """
-    unhealthy = {event.node for event in events if not event.healthy}
-    return [event for event in events if not event.healthy or event.node not in unhealthy]
+        if not is_check({"type": one.type, "reason": one.reason}):
+            continue
+        check, at = one.type[:64], one.checked_at or one.changed_at
+        if one.status == "False":
+            for component in (NODE_COMPONENT, *_UNNAMED.values()):
+                yield HealthEvent(node.name, check, True, False, "", "", (), component, at)
+            continue
+        for event in _condition_events(one.message or ""):
+            unnamed = _UNNAMED.get(event.component.type, NODE_COMPONENT)
+            yield replace(event, check=check, node=node.name, at=at, component=unnamed, named=event.component)
 
 
 def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
@@ -245,18 +224,6 @@ def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
         yield Snapshot(source, covered, tuple(present[node]), node=node)
 
 
-def _check_events(
-    node: str | None, check: str, status: str, message: str, at: datetime | None
-) -> Iterator[HealthEvent]:
-    if status == "False":
-        for component in (NODE_COMPONENT, *_UNNAMED.values()):
-            yield HealthEvent(node, check, True, False, message, "", (), component, at)
-    else:
-        for event in condition_events(message):
-            component = _UNNAMED.get(event.component.type, NODE_COMPONENT)
-            yield replace(event, check=check, node=node, at=at, component=component, named=event.component)
-
-
 SOURCE = "nvsentinel"
 _PREFLIGHT = "preflight-dcgm-diag"
 _Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[Component, None]]
@@ -270,24 +237,27 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     has_documents, diagnostics = False, []
     for item in (item for _, document in objects(body_text) for item in items_of(document)):
         has_documents = True
-        events += health_events(item)
+        events += _health_events(item)
         node = node_conditions(item) if item.get("kind") == "Node" else None
-        of_nodes += condition_events_of(node) if node else ()
+        of_nodes += _condition_events_of(node) if node else ()
         if item.get("module") == _PREFLIGHT or "error_code" in item:
             diagnostics.append(item)
     if not (events or of_nodes or diagnostics) and "ErrorCode:" not in body_text:
         raise Rejected("no_framing", "no health event of NVSentinel")
     if not has_documents:
-        events = list(condition_events(body_text))
+        events = list(_condition_events(body_text))
+    # A condition does not identify its device, so a healthy check could end the fault that another check reports.
+    unhealthy = {event.node for event in of_nodes if not event.healthy}
+    certain = [event for event in of_nodes if not event.healthy or event.node not in unhealthy]
     return (
-        *_observations([*events, *without_doubtful(of_nodes)], mapped),
-        *(fault for item in diagnostics for fault in _diagnostic(item)),
+        *_observations([*events, *certain], mapped),
+        *(_diagnostic(item) for item in diagnostics if "error_code" in item),
     )
 
 
 def node_observations(nodes: Iterable[NodeConditions], source: str, hints: Hints) -> Iterator[Observation]:
     """Yield the observations in NVSentinel's conditions of nodes, with `source` as their source."""
-    events = [event for node in nodes for event in condition_events_of(node)]
+    events = [event for node in nodes for event in _condition_events_of(node)]
     for one in _observations(events, mapping("nvsentinel", hints.mappings)) if events else ():
         yield replace(one, source=source)
 
@@ -312,7 +282,7 @@ def recognize(body: bytes) -> bool:
 def _faults(events: Mapping[HealthEvent, None], mapped: Mapping[str, Any]) -> Iterator[Fault]:
     for event in events:
         for error in event.errors or (None,):
-            code, unit = code_of(error, event, mapped) if error else (code_without_error(event, mapped), None)
+            code, unit = _code(error, event, mapped)
             advised = mapped["actions"].get(event.action)
             is_unknown = code == "agent.condition"
             message = event.message or f"{event.check} reports {error or 'an error'}."
@@ -342,12 +312,10 @@ def _snapshots(events: Iterator[HealthEvent], mapped: Mapping[str, Any]) -> Iter
         yield Snapshot(SOURCE, dict.fromkeys(codes, tuple(components)), (), at, node=node, part=check)
 
 
-def _diagnostic(document: Mapping[str, Any]) -> Iterator[Fault]:
-    if "error_code" not in document:
-        return
+def _diagnostic(document: Mapping[str, Any]) -> Fault:
     uuid, detail = text(document.get("gpu"), 64), text(document.get("detail")) or ""
     gpu = Component(ComponentType.GPU, uuid=uuid if uuid and uuid.startswith("GPU-") else None)
     number, at = document["error_code"], instant(document.get("timestamp"))
     code = code_of_number(number) if isinstance(number, int) and not isinstance(number, bool) else "agent.condition"
     stated = {"test": text(document.get("test"), 64), "status": text(document.get("event"), 64)}
-    yield fault_of(SOURCE, code, gpu, detail or "DCGM diagnostic failed", detail, at, **stated)
+    return fault_of(SOURCE, code, gpu, detail or "DCGM diagnostic failed", detail, at, **stated)

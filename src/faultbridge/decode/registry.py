@@ -51,12 +51,11 @@ def get(name: str) -> Decoder:
         if hasattr(module, one)
     }
     if "marks" in row:
-        found["recognize"] = partial(_has_marks, [[mark.encode() for mark in group] for group in row["marks"]])
+        marks = [[mark.encode() for mark in group] for group in row["marks"]]
+        found["recognize"] = lambda body: any(
+            all(mark[1:] not in body if mark[:1] == b"!" else mark in body for mark in group) for group in marks
+        )
     return Decoder(name, row["summary"], row["example"], can_be_silent="silent" in row, **found)
-
-
-def _has_marks(marks: Iterable[Iterable[bytes]], body: bytes) -> bool:
-    return any(all(mark[1:] not in body if mark[:1] == b"!" else mark in body for mark in group) for group in marks)
 
 
 def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observation, ...]:
@@ -115,8 +114,15 @@ def recognize(body: bytes) -> str:
     _reject_unreadable(body)
     text = TextCleaner().clean(body)
     inner, again = tee(inner_texts(text))
-    candidates = _candidates(text, inner) or _later_candidates(chain([text], again))
-    candidates = candidates or _quoting(chain([text], inner_texts(text)))
+    candidates = _candidates(text, inner)
+    if not candidates:
+        # The part of the first text that has a kernel line, starting at this line.
+        parts = (records.from_first_line(one, _HEAD) for one in chain([text], again))
+        candidates = next((_recognizing(part) for part in parts if part), [])
+    if not candidates:
+        sources = [name for name in names() if get(name).of_any]
+        texts = chain([text], inner_texts(text))
+        candidates = [name for one in texts for name in sources if get(name).recognize(one[:_HEAD])][:1]
     if not candidates:
         raise Rejected("unknown_format", "the input matches no source format; name the source of this input")
     if len(candidates) > 1:
@@ -151,20 +157,8 @@ def _candidates(body: bytes, inner: Iterable[bytes]) -> list[str]:
     return [name for name in found if name != _LOG] if is_document else found
 
 
-def _later_candidates(texts: Iterable[bytes]) -> list[str]:
-    """Return the sources that recognize the part of the first text with a kernel line, starting at this line."""
-    rest = next(filter(None, (records.from_first_line(text, _HEAD) for text in texts)), b"")
-    return _recognizing(rest) if rest else []
-
-
 def _recognizing(head: bytes) -> list[str]:
     return [name for name in names() if not get(name).of_any and get(name).recognize(head)]
-
-
-def _quoting(texts: Iterable[bytes]) -> list[str]:
-    """Return the first source of lines of any program that recognizes one of the texts."""
-    sources = [name for name in names() if get(name).of_any]
-    return [name for text in texts for name in sources if get(name).recognize(text[:_HEAD])][:1]
 
 
 def needs_whole(head: bytes) -> bool:

@@ -20,13 +20,13 @@ from msgspec import Struct
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import iso_time, yearless_time
-from faultbridge.decode.frames.decoder import Decoded, Hints, bounded, elements, fault_of, objects_in, text
+from faultbridge.decode.frames.decoder import Decoded, Hints, fault_of
 from faultbridge.decode.frames.documents import blocks, objects, text_of
+from faultbridge.decode.frames.values import bounded, elements, objects_in, text
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
-from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Snapshot
+from faultbridge.model.faults import NODE_COMPONENT, Fault, Snapshot
 from faultbridge.model.names import expand_host_list
-from faultbridge.model.values import replace
 
 _NODE = re.compile(r"^\s{0,64}NodeName=(\S{1,253})", re.MULTILINE)
 _STATE = re.compile(r"(?:^|\s)State=(\S{1,256})")
@@ -117,35 +117,33 @@ def _of_json(body: str) -> Iterator[SlurmNode]:
             states = [state] if isinstance(state, str) else [item for item in elements(state) if isinstance(item, str)]
             flags = [item for item in elements(node.get("state_flags")) if isinstance(item, str)]
             if name and states:
-                user = text(node.get("reason_set_by_user"), 64)
-                found = SlurmNode(name, "+".join([*states, *flags])[:512], text(node.get("reason")) or "", user)
-                host, address, instance = (
-                    text(node.get(key), 253) or None for key in ("hostname", "address", "instance_id")
-                )
-                yield replace(found, host=host, address=address, instance_id=instance)
+                state, reason = "+".join([*states, *flags])[:512], text(node.get("reason")) or ""
+                host, address, instance = (text(node.get(key), 253) for key in ("hostname", "address", "instance_id"))
+                set_by = text(node.get("reason_set_by_user"), 64)
+                yield SlurmNode(name, state, reason, set_by, None, None, host, address, instance)
 
 
 def _of_records(body: str) -> Iterator[SlurmNode]:
     for name, record in blocks(_NODE, body):
         state, reason = _STATE.search(record), _REASON.search(record)
         if state:
-            found = _with_reason(name[1], state[1], reason[1] if reason else "")
             host, address, instances = _HOST.search(record), _ADDRESS.search(record), _INSTANCE.findall(record)
-            yield replace(
-                found,
+            yield SlurmNode(
+                *(name[1], state[1], *_reason_of(reason[1] if reason else ""), None),
                 host=host[1] if host else None,
                 address=address[1] if address else None,
                 instance_id=instances[-1] if instances else None,
             )
 
 
-def _with_reason(name: str, state: str, reason: str) -> SlurmNode:
+def _reason_of(reason: str) -> tuple[str, str | None, str | None]:
+    """Return a reason as it was stated, and who stated it and when, which Slurm prints in brackets after it."""
     one_line = _NEXT_FIELD.search(reason) if "[" not in reason else None
     reason = reason[: one_line.start()] if one_line else reason
     bracketed = reason.rfind("]")
     tail = _TAIL.search(reason[max(0, bracketed - 128) : bracketed + 1]) if bracketed >= 0 else None
     value = reason[: reason.rfind("[", 0, bracketed)] if tail else reason
-    return SlurmNode(name, state, value.strip(), tail[1] if tail else None, tail[2] if tail else None)
+    return value.strip(), tail[1] if tail else None, tail[2] if tail else None
 
 
 def _of_log(body: str, received_at: datetime | None) -> Iterator[SlurmNode]:
@@ -155,25 +153,21 @@ def _of_log(body: str, received_at: datetime | None) -> Iterator[SlurmNode]:
         iso, month, day, clock = found["own"] or found["iso"], found["month"], found["day"], found["clock"]
         at = iso_time(iso) if iso else yearless_time(month, day, clock, received_at)
         name, state = found["node"] or found["set"], found["state"] or found["value"]
-        if found["lost"]:
-            yield from (
-                SlurmNode(one[:253], "DOWN*", "Not responding", at=at) for one in expand_host_list(found["lost"])
-            )
-            continue
+        for one in expand_host_list(found["lost"]) if found["lost"] else ():
+            yield SlurmNode(one[:253], "DOWN*", "Not responding", at=at)
         if found["field"] == "reason" or found["set"]:
             reasons[name] = (found["reason"] or found["value"] or "").strip()
-        if found["field"] != "reason":
+        if found["field"] == "state" or found["set"]:
             yield SlurmNode(name, state.strip(), reasons.get(name, ""), at=at)
 
 
 def _of_piped(body: str) -> Iterator[SlurmNode]:
-    lines = body.strip().splitlines()
-    heading = [name.strip() for name in lines[0].split("|")]
-    for line in lines[1:]:
-        cells = [cell.strip() for cell in line[:16384].split("|")]
+    first, *lines = body.strip().splitlines()
+    heading = [name.strip() for name in first.split("|")]
+    for line in lines:
         row: dict[str, str] = {}
-        for name, cell in zip(heading, cells, strict=False):
-            row.setdefault(name, cell)
+        for name, cell in zip(heading, line[:16384].split("|"), strict=False):
+            row.setdefault(name, cell.strip())
         yield from _row(row)
 
 
@@ -216,14 +210,16 @@ def _row(row: Mapping[str, Any]) -> Iterator[SlurmNode]:
 
 SOURCE = "slurm-node"
 _HEALTHY = frozenset({"ALLOCATED", "IDLE", "MIXED", "COMPLETING", "RESERVED", "PLANNED", "BLOCKED"})
-_NOT_RESPONDING = "NOT_RESPONDING"
-_DOWN, _DRAIN, _FAIL = (
-    frozenset({"DOWN", "ERROR"}),
-    frozenset({"DRAIN", "DRAINED", "DRAINING"}),
-    frozenset({"FAIL", "FAILING"}),
-)
-_INVALID = "INVALID_REG"
-_FAULTY = _DOWN | _DRAIN | _FAIL | {_INVALID}
+_NOT_RESPONDING, _INVALID = "NOT_RESPONDING", "INVALID_REG"
+# The fault of a node that is down, failing or drained, or does not fit its configuration; the first state counts.
+_FAULTS = {
+    "FAIL": "host.failing",
+    "FAILING": "host.failing",
+    "DOWN": "host.down",
+    "ERROR": "host.down",
+    _INVALID: "host.invalid_registration",
+    **dict.fromkeys(("DRAIN", "DRAINED", "DRAINING"), "host.drained"),
+}
 # A larger cluster sends several inputs (`sinfo -N` of one partition at a time).
 MAX_NODES = 2048
 _FRAMING = re.compile(
@@ -246,10 +242,13 @@ def decode(body: bytes, hints: Hints) -> Decoded:
     nodes = {(node.name, node.at): node for node in reversed(listed)}
     if not nodes and not (b"PartitionName=" in body or _FRAMING.search(body)):
         raise Rejected("no_framing", "no node of Slurm")
-    covers, expected = _covers(mapped), set(mapped["expected_flags"])
-    flags = {key: flags_of(node.state, mapped) for key, node in nodes.items()}
+    codes = (*(row["code"] for row in mapped["reasons"] if row["code"]), *_FAULTS.values(), "host.unreachable")
+    covers, expected = dict.fromkeys(codes, (NODE_COMPONENT,)), set(mapped["expected_flags"])
+    flags = {key: _flags_of(node.state, mapped) for key, node in nodes.items()}
     planned = [key for key in nodes if not expected.isdisjoint(flags[key])]
-    judged = [key for key in reversed(nodes) if expected.isdisjoint(flags[key]) and flags[key] & (_HEALTHY | _FAULTY)]
+    judged = [
+        key for key in reversed(nodes) if expected.isdisjoint(flags[key]) and flags[key] & (_HEALTHY | _FAULTS.keys())
+    ]
     found = tuple(
         Snapshot(SOURCE, covers, tuple(_judged(nodes[key], flags[key], mapped)), nodes[key].at, node=nodes[key].name)
         for key in judged
@@ -266,7 +265,7 @@ def recognize(body: bytes) -> bool:
     return in_json or lines or _FRAMING.search(body) is not None
 
 
-def flags_of(state: str, mapped: Mapping[str, Any]) -> frozenset[str]:
+def _flags_of(state: str, mapped: Mapping[str, Any]) -> frozenset[str]:
     """Return the flags of a Slurm state in any notation: `drain*`, `IDLE+DRAIN` or `down~`."""
     found: set[str] = set()
     for flag in re.split(r"[+,]", state.upper()):
@@ -278,45 +277,29 @@ def flags_of(state: str, mapped: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def _covers(mapped: Mapping[str, Any]) -> Mapping[str, tuple[Component, ...]]:
-    codes = (*(row["code"] for row in mapped["reasons"] if row["code"]), "host.down", "host.failing", "host.drained")
-    return dict.fromkeys((*codes, "host.unreachable", "host.invalid_registration"), (NODE_COMPONENT,))
-
-
 def _judged(node: SlurmNode, flags: frozenset[str], mapped: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the fault of a node, if it has one.
 
     The reason determines the fault, or that there is none, if the node is down, drained or failing and the mapping
     contains the reason. Otherwise the state determines the fault.
     """
-    in_use = not flags & _FAULTY
-    row = None if in_use else _row_of(node, mapped)
+    by_state = next((code for state, code in _FAULTS.items() if state in flags), None)
+    is_stated = by_state is not None and node.reason.lower() not in mapped["no_reasons"]
+    rows = mapped["reasons"] if is_stated else ()
+    row = next((row for row in rows if re.fullmatch(row["pattern"], node.reason[:512])), None)
     if row is not None:
-        if row["code"]:
-            yield _fault(node, row["code"])
+        yield from (_fault(node, row["code"]),) if row["code"] else ()
     elif _NOT_RESPONDING in flags:
         # A working node that misses one ping is a warning only; Slurm marks it down if it stays lost.
-        yield _fault(node, "host.unreachable", is_transient=in_use)
-    elif flags & _FAIL:
-        yield _fault(node, "host.failing")
-    elif flags & _DOWN:
-        yield _fault(node, "host.down")
-    elif _INVALID in flags:
-        yield _fault(node, "host.invalid_registration")
-    elif flags & _DRAIN:
-        yield _fault(node, "host.drained")
+        fault = _fault(node, "host.unreachable")
+        yield fault if by_state else fault.classified(Severity.WARNING, Action.NONE)
+    elif by_state:
+        yield _fault(node, by_state)
 
 
-def _row_of(node: SlurmNode, mapped: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    if node.reason.lower() in mapped["no_reasons"]:
-        return None
-    return next((row for row in mapped["reasons"] if re.fullmatch(row["pattern"], node.reason[:512])), None)
-
-
-def _fault(node: SlurmNode, code: str, *, is_transient: bool = False) -> Fault:
+def _fault(node: SlurmNode, code: str) -> Fault:
     reason = f": {node.reason}" if node.reason else ""
-    text = f"Slurm reports the node as {node.state}{reason}."
+    message = f"Slurm reports the node as {node.state}{reason}."
     raw = f"NodeName={node.name} State={node.state} Reason={node.reason}"
     details = {"state": node.state, "reason": node.reason, "set_by": node.set_by, "since": node.since}
-    fault = fault_of(SOURCE, code, NODE_COMPONENT, text, raw, node.at, node.name, **details)
-    return fault.classified(Severity.WARNING, Action.NONE) if is_transient else fault
+    return fault_of(SOURCE, code, NODE_COMPONENT, message, raw, node.at, node.name, **details)

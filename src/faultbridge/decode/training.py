@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.data.patterns import Pattern, patterns_of
 from faultbridge.decode.frames.chain import lines_of
-from faultbridge.decode.frames.decoder import Decoded, Hints, evidence, truncate
+from faultbridge.decode.frames.decoder import MAX_MESSAGE, Decoded, Hints, fault_of
 from faultbridge.decode.frames.line import Item, Line
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
@@ -119,17 +119,10 @@ def _faults(groups: Iterable[_LineGroup]) -> Iterator[Fault]:
         details = group.details | ({"ranks": ", ".join(list(group.ranks)[:16])} if group.ranks else {})
         if group.code == TIMEOUT and behind and not is_desync:
             details["rank_behind"] = behind
-        yield Fault(
-            source=SOURCE,
-            code=DESYNC if is_desync else group.code,
-            component=group.component,
-            message=truncate(text.strip()[-512:] if len(text) > 512 else text.strip()),  # noqa: PLR2004 - the end of a line has the error
-            observed_at=group.line.at,
-            evidence=evidence(text),
-            attributes=details,
-            node=group.line.node,
-            count=group.count,
-        )
+        # The end of a line has the error.
+        code, message = DESYNC if is_desync else group.code, text.strip()[-MAX_MESSAGE:]
+        fault = fault_of(SOURCE, code, group.component, message, text, group.line.at, group.line.node, **details)
+        yield replace(fault, count=group.count)
 
 
 def _behind(groups: Iterable[_LineGroup]) -> str | None:
@@ -154,10 +147,8 @@ MAX_LINE = 8192
 def _lines_of(lines: Iterable[Item]) -> Iterator[Line]:
     """Yield the lines that are not empty, cut to `MAX_LINE`. A carriage return ends a line, too."""
     for item in lines:
-        if not item:
-            continue
         line = Line(item) if isinstance(item, str) else item
-        if "\r" not in line.text and 0 < len(line.text) <= MAX_LINE:
+        if "\r" in line.text or len(line.text) > MAX_LINE:
+            yield from (replace(line, text=text[:MAX_LINE]) for text in line.text.split("\r") if text)
+        elif line.text:
             yield line
-            continue
-        yield from (replace(line, text=text[:MAX_LINE]) for text in line.text.split("\r") if text)

@@ -92,18 +92,16 @@ _PAIR = re.compile(
 
 
 class AllReduce(Struct, frozen=True):
-    """A complete result of an all-reduce test: the number of GPUs, and the best bus bandwidth in GB/s."""
+    """A complete result of an all-reduce test: the number of GPUs, and the best bus bandwidth in GB/s.
+
+    In the test over two instances, `over_efa` is how many GPUs used EFA, and `network` what the last one used.
+    """
 
     gpus: int
     gigabytes_per_second: float
     wrong: int
-
-
-class PairAllReduce(AllReduce, frozen=True):
-    """A complete result of the all-reduce test over two instances."""
-
-    over_efa: int
-    network: str
+    over_efa: int = 0
+    network: str = ""
 
 
 def read_all_reduce(text: str) -> AllReduce:
@@ -123,7 +121,7 @@ def read_all_reduce(text: str) -> AllReduce:
     return AllReduce(ranks, max(speed for speed, _ in rows), wrong or int(outcome != "OK"))
 
 
-def read_pair_all_reduce(text: str) -> PairAllReduce:
+def read_pair_all_reduce(text: str) -> AllReduce:
     """Return the result of the test over two instances."""
     rows = _PAIR.findall(text)
     steps = [str(number + 1) for number in range(len(rows))]
@@ -131,7 +129,7 @@ def read_pair_all_reduce(text: str) -> PairAllReduce:
     if not complete or len(_STEP.findall(text)) != len(rows) or len({row[2] for row in rows}) != 1:
         raise Rejected("incomplete", "the all-reduce printed no complete result")
     speed, wrong = max(float(row[3]) for row in rows), sum(int(row[4]) for row in rows)
-    return PairAllReduce(int(rows[0][2]), speed, wrong, min(int(row[5]) for row in rows), rows[-1][6])
+    return AllReduce(int(rows[0][2]), speed, wrong, min(int(row[5]) for row in rows), rows[-1][6])
 
 
 def _row(line: str) -> tuple[float, int]:
@@ -491,7 +489,9 @@ class PeerChecks:
         if isinstance(instance, str):
             return self.unanswered(instance)
         results = {test: judge(test, sections.get(test.name), instance) for test in peer_tests()}
-        needed = [one.passed for test, one in results.items() if not _is_left_out(test, sections, level)]
+        not_started = {name for name, section in sections.items() if section.status == NOT_STARTED}
+        optional = {test for test in results if level < test.optional_below and test.name in not_started}
+        needed = [one.passed for test, one in results.items() if test not in optional]
         passed = False if False in needed else all(needed) or None
         return DeepResult(passed, "; ".join(one.line for one in results.values() if passed or not one.passed))
 
@@ -513,8 +513,3 @@ class PeerChecks:
         doubt = " (this peer is suspected: another one passed)"
         lines = tuple(f"with {peer}: {line}{doubt if passed and one is False else ''}" for peer, one, line in results)
         return PeerDecision(True if passed else None if failures < FAILURES else False, lines, failures)
-
-
-def _is_left_out(test: DeepTest, sections: Mapping[str, Section], level: int) -> bool:
-    section = sections.get(test.name)
-    return level < test.optional_below and section is not None and section.status == NOT_STARTED

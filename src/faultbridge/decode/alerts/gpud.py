@@ -17,18 +17,10 @@ from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import (
-    Hints,
-    attributes_of,
-    elements,
-    evidence,
-    members,
-    objects_in,
-    text,
-    truncate,
-)
+from faultbridge.decode.frames.decoder import Hints, fault_of
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.frames.instance_type import gpu_named_in, identifiers
+from faultbridge.decode.frames.values import elements, members, objects_in, text
 from faultbridge.decode.line_source import status_code
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType, Severity
@@ -47,17 +39,14 @@ _GPU = Component(ComponentType.GPU)
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the component states, and a fault for each event that reports a problem."""
     mapped = mapping("gpud", hints.mappings)
-    components = [document for _, document in objects(text_of(body)) if _is_component(document)]
+    documents = [document for _, document in objects(text_of(body)) if "component" in document]
+    components = [
+        one for one in documents if isinstance(one.get("states"), list) or isinstance(one.get("events"), list)
+    ]
     if not components:
         raise Rejected("no_framing", "no component of GPUd with `states` or `events`")
     events = [fault for component in components for fault in _events(component, mapped)]
     return (*_snapshot(components, mapped), *sorted(events, key=lambda fault: str(fault.observed_at)))
-
-
-def _is_component(document: Mapping[str, Any]) -> bool:
-    return "component" in document and (
-        isinstance(document.get("states"), list) or isinstance(document.get("events"), list)
-    )
 
 
 def _snapshot(components: Sequence[Mapping[str, Any]], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
@@ -80,21 +69,12 @@ def _snapshot(components: Sequence[Mapping[str, Any]], mapped: Mapping[str, Any]
 
 def _state(component: Mapping[str, Any], state: Mapping[str, Any], row: Mapping[str, Any]) -> Fault:
     reason = text(state.get("reason")) or text(state.get("error")) or text(state.get("name"), 128) or ""
-    suggestion = members(state.get("suggested_actions"))
-    actions = [action for action in elements(suggestion.get("repair_actions")) if isinstance(action, str)]
+    repairs = elements(members(state.get("suggested_actions")).get("repair_actions"))
+    actions = ", ".join([action for action in repairs if isinstance(action, str)][:8])
+    stated = {"name": text(state.get("name"), 128), "health": text(state.get("health"), 32), "repair_actions": actions}
+    fault = _fault(component, row, reason, state.get("time"), **stated)
     degraded = state.get("health") == "Degraded" and _XID_IN_TEXT.search(reason) is None
-    return replace(
-        _fault(reason, row, component),
-        observed_at=instant(state.get("time")),
-        severity=Severity.WARNING if degraded else None,
-        attributes=attributes_of(
-            **_named(reason, row),
-            component=text(component["component"], 128),
-            name=text(state.get("name"), 128),
-            health=text(state.get("health"), 32),
-            repair_actions=", ".join(actions[:8]),
-        ),
-    )
+    return replace(fault, severity=Severity.WARNING) if degraded else fault
 
 
 def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator[Fault]:
@@ -103,42 +83,31 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
         row = mapped["components"].get(component["component"], _OTHER)
         row = {**row, "code": mapped["events"].get(name, row["code"])}
         if kind in _BAD_EVENTS:
-            message = text(event.get("message")) or name or ""
-            yield replace(
-                _fault(message, row, component),
-                observed_at=instant(event.get("time")),
-                attributes=attributes_of(
-                    **_named(message, row), component=text(component["component"], 128), name=name, type=kind
-                ),
+            yield _fault(
+                component, row, text(event.get("message")) or name or "", event.get("time"), name=name, type=kind
             )
 
 
-def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
-    found = _XID_IN_TEXT.search(message)
-    stated = _stated(message, row)
-    code = f"{found[1].lower()}.{int(found[2])}" if found else str(stated or row["code"])
-    where = _device(message, code) if found else _GPU if stated else _component(row)
-    summary = truncate(message or f"{str(component['component'])[:128]} is unhealthy.")
-    return Fault(SOURCE, code, where, summary, evidence=evidence(message))
+def _fault(
+    component: Mapping[str, Any], row: Mapping[str, Any], message: str, at: object, **stated: str | None
+) -> Fault:
+    """Return the fault that a message reports: an Xid or SXid, a known text, or else what its component is about.
 
-
-def _stated(message: str, row: Mapping[str, Any]) -> str | None:
-    named = (text["code"] for text in row.get("texts", ()) if text["contains"] in message)
-    return next(named, None) or status_code(message)
-
-
-def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the identifiers of the GPU that a message names, if it contains a known text of `row`.
-
-    They become attributes, because the component of such a fault names no GPU. GPUd's later healthy state names no GPU
-    either, and a clear ends only a fault of the same component.
+    A GPU that a known text names becomes attributes, because the component of such a fault names no GPU. GPUd's later
+    healthy state names no GPU either, and a clear ends only a fault of the same component.
     """
-    return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
-
-
-def _device(message: str, code: str) -> Component:
-    kind = ComponentType.NVSWITCH if code.startswith("sxid.") else ComponentType.GPU
-    return replace(gpu_named_in(message), type=kind)
+    found, gpu = _XID_IN_TEXT.search(message), gpu_named_in(message)
+    texts = (text["code"] for text in row.get("texts", ()) if text["contains"] in message)
+    known = next(texts, None) or status_code(message)
+    code, where = known or row["code"], _GPU if known else _component(row)
+    if found:
+        is_switch = found[1].lower() == "sxid"
+        code = f"{found[1].lower()}.{int(found[2])}"
+        where = replace(gpu, type=ComponentType.NVSWITCH if is_switch else ComponentType.GPU)
+    name = text(component["component"], 128)
+    summary = message or f"{str(component['component'])[:128]} is unhealthy."
+    details = {**(identifiers(gpu) if known else {}), "component": name, **stated}
+    return fault_of(SOURCE, code, where, summary, message, instant(at), **details)
 
 
 def _component(row: Mapping[str, Any]) -> Component:

@@ -20,8 +20,9 @@ from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import Hints, fault_of, members, objects_in, pci_of, text, to_clear
+from faultbridge.decode.frames.decoder import Hints, fault_of, to_clear
 from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.values import digits, members, objects_in, pci_of, text
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation
@@ -101,22 +102,13 @@ def _code(rule: Mapping[str, Any] | None, labels: _Labels, texts: tuple[str, ...
 
 
 def _component(rule: Mapping[str, Any] | None, labels: _Labels, mapped: Mapping[str, Any]) -> Component:
-    kind = rule.get("component") if rule else None
-    if kind == "gpu":
-        return _gpu(labels, mapped["gpu_labels"])
+    kind, names = rule.get("component") if rule else None, mapped["gpu_labels"]
     if kind == "nic":
         return Component(ComponentType.NIC, name=_first(labels, mapped["nic_labels"]))
-    return NODE_COMPONENT
-
-
-def _gpu(labels: _Labels, names: Mapping[str, list[str]]) -> Component:
-    index = _first(labels, names["index"]) or ""
-    return Component(
-        ComponentType.GPU,
-        pci=pci_of(_first(labels, names["pci"]) or ""),
-        uuid=_first(labels, names["uuid"]),
-        index=int(index) if re.fullmatch(r"\d{1,3}", index, re.ASCII) else None,
-    )
+    if kind != "gpu":
+        return NODE_COMPONENT
+    pci, uuid, index = (_first(labels, names[name]) for name in ("pci", "uuid", "index"))
+    return Component(ComponentType.GPU, pci=pci_of(pci or ""), uuid=uuid, index=digits(index, 3))
 
 
 def _first(labels: _Labels, names: list[str]) -> str | None:

@@ -83,13 +83,11 @@ def _check_modes(value: object) -> None:
     if isinstance(items, list):
         for item in items:
             _check_modes(item)
-    elif isinstance(value, str) and _is_mode_name(value) and value not in failure_modes():
+    elif isinstance(value, str) and _NAME.fullmatch(value) and value not in failure_modes():
+        if value.partition(".")[0] not in _mode_groups():
+            return
         hint = did_you_mean(value, failure_modes())
         raise Misconfigured(f"unknown failure mode: {value!r}{hint}; `faultbridge catalog mode` lists them")
-
-
-def _is_mode_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None and text.partition(".")[0] in _mode_groups()
 
 
 _NAME = re.compile(r"[a-z]+\.[a-z0-9_]+")

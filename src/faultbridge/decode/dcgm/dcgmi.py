@@ -20,12 +20,13 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decode.data import table
-from faultbridge.decode.frames.decoder import Hints, bounded, elements, fault_of, key_of, members, number
+from faultbridge.decode.frames.decoder import Hints, Judged, fault_of, snapshot_of
 from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.values import bounded, elements, key_of, members, number
 from faultbridge.decode.nvidia_smi.snapshot import local_time
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
-from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
+from faultbridge.model.faults import Component, CounterSample, Observation
 
 NVLINK, POLICY = "dcgm-nvlink", "dcgm-policy"
 DOWN = "dcgm.nvlink_down"
@@ -55,56 +56,50 @@ def recognize(source: str, body: bytes) -> bool:
 def _of_nvlink(body: bytes) -> tuple[Observation, ...]:
     text = text_of(body)
     listed = bounded(_STATUS.finditer(text))
-    found: list[Observation] = [*_of_json(text), *_of_table(text)]
+    found: list[Observation] = [*_samples(text)]
     if listed:
-        found.insert(0, _links({int(gpu[1]): gpu[2].split() for gpu in listed}))
+        states = {int(gpu[1]): gpu[2].split() for gpu in listed}
+        found.insert(0, snapshot_of(NVLINK, _links(states)))
     if not found:
         raise Rejected("no_framing", "neither the state nor the errors of an NVLink")
     return tuple(found)
 
 
-def _links(states: Mapping[int, list[str]]) -> Snapshot:
-    """Return a health snapshot of the links, with a fault for each GPU that has links down.
+def _links(states: Mapping[int, list[str]]) -> Iterator[Judged]:
+    """Judge the links of each GPU that has links; a fault names the links that are down.
 
     If no link of any GPU is up, the faults are only warnings, because the node may have no NVLink bridge.
     """
     has_links = any("U" in links for links in states.values())
-    present: list[Fault] = []
-    covered = [_gpu(gpu) for gpu, links in states.items() if {"U", "D"} & set(links)]
     for gpu, links in states.items():
         down = ", ".join(str(link) for link, state in enumerate(links) if state == "D")
-        if not down:
-            continue
         text = f"NVLink {down} down." if "U" in links else "All NVLinks down."
         fault = fault_of(NVLINK, DOWN, _gpu(gpu), text, f"gpuId {gpu}: {' '.join(links)}", links=down)
-        present.append(fault if has_links else fault.classified(Severity.WARNING, Action.NONE))
-    return Snapshot(NVLINK, {DOWN: tuple(covered)} if covered else {}, tuple(present))
+        if down:
+            yield DOWN, _gpu(gpu), fault if has_links else fault.classified(Severity.WARNING, Action.NONE)
+        elif "U" in links:
+            yield DOWN, _gpu(gpu), None
 
 
-def _of_json(text: str) -> Iterator[CounterSample]:
+def _samples(text: str) -> Iterator[CounterSample]:
+    for header, counts in _counted(text):
+        gpu = _GPU.search(header)
+        values: dict[str, int | str] = {}
+        for name, count in counts:
+            if name in _COUNTERS and count is not None:
+                values[_COUNTERS[name]] = int(values.get(_COUNTERS[name], 0)) + count
+        if gpu is not None and values:
+            yield CounterSample(NVLINK, _gpu(int(gpu[1])), values)
+
+
+def _counted(text: str) -> Iterator[tuple[str, list[tuple[str, int | None]]]]:
+    """Yield a text that names a GPU, and the error counts of its links, from JSON or a table."""
     for _, document in objects(text):
-        header = " ".join(str(line)[:64] for line in elements(document.get("header"))[:8])
-        pairs = (
-            (name, number(members(count).get("value")))
-            for link in members(document.get("body")).values()
-            for name, count in members(members(link).get("children")).items()
-        )
-        yield from _sample(header, pairs)
-
-
-def _of_table(text: str) -> Iterator[CounterSample]:
+        links = (members(members(link).get("children")) for link in members(document.get("body")).values())
+        counts = [(name, number(members(count).get("value"))) for link in links for name, count in link.items()]
+        yield " ".join(str(line)[:64] for line in elements(document.get("header"))[:8]), counts
     for part in text.split(_COUNTS)[1:]:
-        yield from _sample(part, ((row[1].strip(), number(row[2])) for row in _ROW.finditer(part)))
-
-
-def _sample(header: str, pairs: Iterator[tuple[str, int | None]]) -> Iterator[CounterSample]:
-    gpu = _GPU.search(header)
-    values: dict[str, int | str] = {}
-    for name, count in pairs:
-        if name in _COUNTERS and count is not None:
-            values[_COUNTERS[name]] = int(values.get(_COUNTERS[name], 0)) + count
-    if gpu is not None and values:
-        yield CounterSample(NVLINK, _gpu(int(gpu[1])), values)
+        yield part, [(row[1].strip(), number(row[2])) for row in _ROW.finditer(part)]
 
 
 def _gpu(index: int) -> Component:

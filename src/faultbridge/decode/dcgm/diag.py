@@ -13,7 +13,7 @@ exit code of dcgmi is ignored. Source: DCGM 1.7, 3.1 to 3.3, 4.0 to 4.6.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -21,8 +21,9 @@ from msgspec import Struct, field
 
 from faultbridge.decode.data import table
 from faultbridge.decode.dcgm.texts import CODES, SETTINGS, code_of_diagnostic, code_of_number, xid_named_in
-from faultbridge.decode.frames.decoder import Hints, fault_of, objects_in
+from faultbridge.decode.frames.decoder import Hints, fault_of
 from faultbridge.decode.frames.documents import embedded, text_of
+from faultbridge.decode.frames.values import objects_in
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation
@@ -42,13 +43,11 @@ class Outcome(StrEnum):
 
 
 class TestError(Struct, frozen=True):
-    """An error of a test: the fault code, the text of DCGM, and DCGM's numbers for the error."""
+    """An error of a test: the fault code, the text of DCGM, and DCGM's numbers for the error by name."""
 
     code: str
     text: str
-    error_id: int | None = None
-    error_severity: int | None = None
-    error_category: int | None = None
+    numbers: Mapping[str, str] = field(default_factory=dict)
 
 
 class TestResult(Struct, frozen=True):
@@ -83,17 +82,10 @@ def read_report(body: bytes) -> tuple[TestResult, ...]:
     document = embedded(text_of(body))
     if document is None:
         raise Rejected("malformed_json", "no complete JSON object")
-    return _results_of(document)
-
-
-def _results_of(document: Mapping[str, Any]) -> tuple[TestResult, ...]:
     run = next((document[root] for root in _ROOTS if isinstance(document.get(root), dict)), None)
     if run is None or not isinstance(run.get("test_categories"), list):
         raise Rejected("wrong_shape", "no DCGM diagnostic with `test_categories`")
     return tuple(_results(run["test_categories"], _serials(document.get("entity_groups"))))
-
-
-_OUTCOMES: Mapping[str, Outcome] = {"pass": Outcome.PASS, "fail": Outcome.FAIL, "warn": Outcome.WARN}
 
 
 def _results(categories: list[Any], serials: Mapping[int, str]) -> Iterator[TestResult]:
@@ -101,40 +93,37 @@ def _results(categories: list[Any], serials: Mapping[int, str]) -> Iterator[Test
         for test in objects_in(category.get("tests")):
             name, group = _string(test.get("name")) or "unnamed", _string(category.get("category")) or ""
             # The summary repeats the results; it is used only if there are none.
-            results = objects_in(test.get("results")) or objects_in([test.get("test_summary")])
-            for result in results:
-                yield _result(name[:64], group[:64], result, serials)
+            for result in objects_in(test.get("results")) or objects_in([test.get("test_summary")]):
+                status, warnings = _string(result.get("status")) or "", result.get("warnings")
+                listed = warnings if isinstance(warnings, list) else [warnings]
+                ids = next((result[key] for key in ("entity_id", "gpu_ids", "gpu_id") if key in result), "")
+                is_of_gpu = _string(result.get("entity_group")) in {None, "GPU"}
+                yield _result(name[:64], group[:64], status, _gpus(str(ids), serials) if is_of_gpu else (), listed)
 
 
-def _result(test: str, category: str, document: Mapping[str, Any], serials: Mapping[int, str]) -> TestResult:
-    outcome = _OUTCOMES.get((_string(document.get("status")) or "").strip().lower(), Outcome.SKIP)
-    components = tuple(_components(document, serials)) or (NODE_COMPONENT,)
+def _result(
+    test: str, category: str, status: str, components: tuple[Component, ...], warnings: Sequence[object]
+) -> TestResult:
+    word, components = status.strip().lower(), components or (NODE_COMPONENT,)
+    outcome = Outcome(word) if word in {"pass", "fail", "warn"} else Outcome.SKIP
     if outcome in {Outcome.PASS, Outcome.SKIP}:
         return TestResult(test, category, outcome, components)
-    default_code = _FAILED if outcome is Outcome.FAIL else _WARNED
-    code = table("dcgm")["tests"].get(test.lower(), default_code)
-    errors = tuple(_errors(document.get("warnings"), code)) or (TestError(code, f"{test}: {outcome}"),)
+    code = table("dcgm")["tests"].get(test.lower(), _FAILED if outcome is Outcome.FAIL else _WARNED)
+    errors = tuple(_errors(warnings, code)) or (TestError(code, f"{test}: {outcome}"),)
     return TestResult(test, category, outcome, components, errors)
 
 
-def _components(document: Mapping[str, Any], serials: Mapping[int, str]) -> Iterator[Component]:
-    if _string(document.get("entity_group")) not in {None, "GPU"}:
-        return
-    ids = next((document[key] for key in ("entity_id", "gpu_ids", "gpu_id") if key in document), "")
-    for number in re.findall(r"\d+", str(ids)[:256]):
-        if len(number) <= MAX_ID:
-            yield Component(ComponentType.GPU, index=int(number), serial=serials.get(int(number)))
-
-
-def _errors(document: object, default_code: str) -> Iterator[TestError]:
-    for warning in document if isinstance(document, list) else [document]:
+def _errors(warnings: Sequence[object], default_code: str) -> Iterator[TestError]:
+    for warning in warnings:
         if isinstance(warning, str) and warning.strip():
             yield TestError(_code(default_code, warning), warning.strip())
         elif isinstance(warning, dict):
             text = _string(warning.get("warning")) or ""
-            number, *others = (_number(warning.get(f"error_{name}")) for name in ("id", "severity", "category"))
+            numbers = {name: _number(warning.get(name)) for name in ("error_id", "error_severity", "error_category")}
+            number = numbers["error_id"]
             code = _code(default_code, text) if number is None else _code_of(number, text)
-            yield TestError(code, text.strip(), number, *others)
+            stated = {name: str(value) for name, value in numbers.items() if value is not None}
+            yield TestError(code, text.strip(), stated)
 
 
 def _code_of(number: int, text: str) -> str:
@@ -146,9 +135,7 @@ def _code_of(number: int, text: str) -> str:
 
 
 def _code(default_code: str, text: str) -> str:
-    if default_code not in {_FAILED, _WARNED}:
-        return default_code
-    return code_of_diagnostic(text) or default_code
+    return (code_of_diagnostic(text) if default_code in {_FAILED, _WARNED} else None) or default_code
 
 
 def _serials(groups: object) -> dict[int, str]:
@@ -169,12 +156,11 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-# Converts the table of `dcgmi diag -r N` to the structure of its JSON output.
+# Reads the table of `dcgmi diag -r N`.
 #
 # Grammar: `| Memory | Pass - GPUs: 1, 2 |`, or `| memory | Fail |` with `| | GPU0: Fail |` below. A row `| Warning |
-# text
-# |` is split after 45 characters, even within a word. Source: DCGM's documentation and tables in public reports, DCGM 2
-# to 4.
+# text |` is split after 45 characters, even within a word. Source: DCGM's documentation and tables in public reports,
+# DCGM 2 to 4.
 
 _TITLE = re.compile(r"^\| Diagnostic {1,40}\| Result {1,64}\|", re.MULTILINE)
 _ROW = re.compile(r"^\|([^|\n]{27})\|([^|\n]{48})(?:\||$)", re.MULTILINE)
@@ -182,6 +168,7 @@ _STATUS = re.compile(r"(?:GPU ?(\d{1,3}): )?(Pass|Fail|Warn|Skip)\w{0,4}(?: - (?
 _TEXT_WIDTH = 46
 _GPU = re.compile(r"\bGPU ?(\d{1,3})\b")
 _WORST = ("Fail", "Warn", "Skip", "Pass")
+_NO_SERIALS: Mapping[int, str] = {}
 
 
 class _Test(Struct):
@@ -195,8 +182,8 @@ class _Test(Struct):
     outcomes: dict[str, set[str]] = field(default_factory=dict)
     texts: list[list[str]] = field(default_factory=list)
 
-    def results(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the results of the test in the structure of the JSON output.
+    def results(self) -> Iterator[TestResult]:
+        """Yield the results of the test.
 
         - Each warning gives one result, with the worst outcome of the test. If the warning names no GPU, its result
           names no GPU either, and replaces the results of all GPUs that have the worst outcome.
@@ -210,27 +197,17 @@ class _Test(Struct):
             text = "".join(chunks).strip()
             gpu = _GPU.search(name) or _GPU.search(text)
             explained |= {gpu[1]} if gpu else self.outcomes.get(status, set())
-            yield {"status": status, "gpu_ids": gpu[1] if gpu else "", "warnings": [{"warning": text}]}
+            yield _result(self.name, "", status, _gpus(gpu[1]) if gpu else (), [text])
         for outcome, gpus in self.outcomes.items():
             is_explained = outcome == status and (self.texts or gpus)
-            yield from ({"status": outcome, "gpu_ids": one} for one in sorted(gpus - explained))
+            yield from (_result(self.name, "", outcome, _gpus(one), ()) for one in sorted(gpus - explained))
             if not gpus and not is_explained:
-                yield {"status": outcome, "gpu_ids": ""}
+                yield _result(self.name, "", outcome, (), ())
 
 
-def is_diag_table(text: str) -> bool:
-    """Return whether a text is the table of `dcgmi diag`."""
-    return _TITLE.search(text) is not None
-
-
-def report_of_table(text: str) -> Mapping[str, Any] | None:
-    """Convert the table of a diagnostics run to the structure of its JSON output; None for other text."""
-    if not is_diag_table(text):
-        return None
-    tests = [
-        {"name": test.name, "results": list(test.results())} for test in _tests(_ROW.finditer(text)) if test.outcomes
-    ]
-    return {"DCGM Diagnostic": {"test_categories": [{"category": "", "tests": tests}]}}
+def _gpus(numbers: str, serials: Mapping[int, str] = _NO_SERIALS) -> tuple[Component, ...]:
+    found = (int(number) for number in re.findall(r"\d+", numbers[:256]) if len(number) <= MAX_ID)
+    return tuple(Component(ComponentType.GPU, index=index, serial=serials.get(index)) for index in found)
 
 
 def _tests(rows: Iterable[re.Match[str]]) -> list[_Test]:
@@ -261,35 +238,20 @@ _GPU_IN_TEXT = re.compile(r"\bGPU (\d{1,4})\b")
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return the faults of failed and warned tests: one for each affected device of each error."""
-    table = report_of_table(text_of(body))
-    results = read_report(body) if table is None else _results_of(table)
+    text = text_of(body)
+    tests = (test for test in _tests(_ROW.finditer(text)) if test.outcomes) if _TITLE.search(text) else None
+    results = read_report(body) if tests is None else (result for test in tests for result in test.results())
     return tuple(fault for result in results for fault in _faults(result))
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body is probably a DCGM diagnostics report, as JSON or as a table."""
-    is_json = (b'"DCGM Diagnostic"' in body or b'"DCGM GPU Diagnostic"' in body) and b'"test_categories"' in body
-    return is_json or (b"| Diagnostic " in body and is_diag_table(text_of(body)))
 
 
 def _faults(result: TestResult) -> Iterator[Fault]:
     for error in result.errors:
-        for component in _affected(result, error):
-            fault = _fault(result, error, component)
+        # An error of several devices is about those that its text names.
+        named = {int(number) for number in _GPU_IN_TEXT.findall(error.text[:1024])}
+        affected = tuple(one for one in result.components if one.index in named or len(result.components) == 1)
+        message, raw = error.text or error.code, f"{result.test}: {result.outcome}: {error.text}"
+        for component in affected or (NODE_COMPONENT,):
+            stated: dict[str, Any] = {"test": result.test, "status": result.outcome, **error.numbers}
+            fault = fault_of(SOURCE, error.code, component, message, raw, **stated)
             warned = result.outcome is Outcome.WARN and error.code not in SETTINGS and not error.code.startswith("xid.")
             yield fault.classified(Severity.WARNING, Action.NONE) if warned else fault
-
-
-def _affected(result: TestResult, error: TestError) -> tuple[Component, ...]:
-    """Return the devices that an error of a test is about."""
-    if len(result.components) == 1:
-        return result.components
-    named = {int(number) for number in _GPU_IN_TEXT.findall(error.text[:1024])}
-    return tuple(component for component in result.components if component.index in named) or (NODE_COMPONENT,)
-
-
-def _fault(result: TestResult, error: TestError, component: Component) -> Fault:
-    numbers = {name: getattr(error, name) for name in ("error_id", "error_severity", "error_category")}
-    details: dict[str, Any] = {name: str(number) for name, number in numbers.items() if number is not None}
-    raw, message = f"{result.test}: {result.outcome}: {error.text}", error.text or error.code
-    return fault_of(SOURCE, error.code, component, message, raw, test=result.test, status=result.outcome, **details)

@@ -16,13 +16,14 @@ from functools import lru_cache
 from typing import Any
 
 from faultbridge.decode.dcgm.texts import code_of_text, codes_of_texts, xid_named_in
-from faultbridge.decode.frames.decoder import Hints, digits, fault_of
+from faultbridge.decode.frames.decoder import Hints, fault_of
 from faultbridge.decode.frames.documents import embedded, text_of
+from faultbridge.decode.frames.values import digits, elements, members
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Component, Fault, Observation, Snapshot
 
-# Converts the table of `dcgmi health -c` to the structure of its JSON output.
+# Reads the table of `dcgmi health -c`.
 #
 # Grammar: `| GPU 3 | Memory: Failure |` starts the entry of one watched system (`Memory`) of one device (`GPU 3`). A
 # row with an empty first cell continues the text of the row above. Newer versions print each level of the tree as a
@@ -38,58 +39,36 @@ _DEVICE = re.compile(r"(GPU|NvSwitch|CPU|NIC|ConnectX)(?: ID:?)? {0,4}(\d{1,4})$
 _SYSTEM = re.compile(
     r"([A-Za-z][\w ]{1,40}?)(?: system)?: {0,4}(Healthy|Warning|Failure|Internal error)$", re.IGNORECASE
 )
+_DEPTH = 3
+_Incident = tuple[str, str, str, str, list[str]]
+"""The kind and number of a device, its watched system, the health of that system, and the pieces of its text."""
 
 
-def is_health_table(text: str) -> bool:
-    """Return whether a text is the table of `dcgmi health -c`."""
-    return _TITLE in text and _OVERALL.search(text) is not None and "|" in text
-
-
-def report_of_table(text: str) -> Mapping[str, Any] | None:
-    """Convert the table of a health report to the structure of its JSON output; None for other text."""
-    overall = _OVERALL.search(text)
-    if overall is None or not is_health_table(text):
-        return None
-    report: dict[str, Any] = {"Overall Health": {"value": overall[1].capitalize()}}
-    if _NESTED.search(text) is not None:
-        return _nested(text) | report
-    systems: dict[str, Any] | None = None
-    overflow: list[str] = []
+def _of_table(text: str) -> Iterator[_Incident]:
+    """Yield the incidents of a table. The pieces of a text are complete when the next incident is yielded."""
+    device, pieces = None, list[str]()
     for row in _ROW.finditer(text):
         name, cell = row[1].strip(), row[2].strip()
-        device, system = _DEVICE.match(name), _SYSTEM.match(cell)
-        if device is not None:
-            group = report.setdefault(device[1], {"children": {}})["children"]
-            systems = group.setdefault(device[2], {"children": {"Errors": {"children": {}}}})["children"]["Errors"][
-                "children"
-            ]
-        if systems is not None and system is not None:
-            overflow = []
-            systems[system[1]] = {"value": system[2].capitalize(), "overflow": overflow}
-        elif systems is not None and not name and cell:
-            overflow.append(cell)
-    return report
+        device = _DEVICE.match(name) or device
+        if device is not None and (system := _SYSTEM.match(cell)) is not None:
+            pieces = []
+            yield device[1], device[2], system[1], system[2].capitalize(), pieces
+        elif not name and cell:
+            pieces.append(cell)
 
 
-def _nested(text: str) -> dict[str, Any]:
-    report: dict[str, Any] = {}
-    # The open levels: the indentation of each, and its children.
-    levels: list[tuple[int, dict[str, Any]]] = []
-    overflow: list[str] = []
+def _of_nested_table(text: str) -> Iterator[_Incident]:
+    levels, pieces = list[tuple[int, str]](), list[str]()
     for row in _ROW.finditer(text):
         name, cell = row[1].strip(), row[2].strip()
-        if not name:
-            overflow += [cell] if cell else []
-            continue
-        indent = len(row[1]) - len(row[1].lstrip()) if name.startswith("->") else 0
-        while levels and levels[-1][0] >= indent:
-            levels.pop()
-        overflow = []
-        children: dict[str, Any] = {}
-        parent = levels[-1][1] if levels else report
-        parent[name.removeprefix("->").strip()] = {"value": cell, "overflow": overflow, "children": children}
-        levels.append((indent, children))
-    return report
+        if name:
+            indent = len(row[1]) - len(row[1].lstrip()) if name.startswith("->") else 0
+            levels = [level for level in levels if level[0] < indent] + [(indent, name.removeprefix("->").strip())]
+            pieces, path = [], [one for _, one in levels if one != "Errors"]
+            if len(path) == _DEPTH:
+                yield path[0], path[1], path[2], cell, pieces
+        elif cell:
+            pieces.append(cell)
 
 
 SOURCE = "dcgm-health"
@@ -121,69 +100,65 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     A system with `Internal error` was not checked, so the snapshot does not clear its faults. If the overall health is
     missing or `Internal error`, the snapshot clears no fault.
     """
-    report = _report(body)
+    overall, incidents = _report(text_of(body))
     present: list[Fault] = []
     unknown: set[tuple[str, Component]] = set()
-    for component, system, health, text in _incidents(report):
-        if health in _UNHEALTHY:
-            present.append(_fault(component, system, health, text))
-        elif health != "Healthy":
+    for (entity, name, system), (health, pieces) in incidents.items():
+        component = _component(entity, name)
+        if component is not None and health in _UNHEALTHY:
+            present.append(_fault(component, system, health, " ".join(pieces)))
+        elif component is not None and health != "Healthy":
             unknown.add((health_code(system), component))
     others = tuple(fault.component for fault in present if fault.component.type is not ComponentType.GPU)
-    is_checked = _value(report.get("Overall Health")) in {"Healthy", *_UNHEALTHY}
     codes = frozenset(fault.code for fault in present)
-    covers = _covers(frozenset(unknown), codes, others) if is_checked else {}
+    covers = _covers(frozenset(unknown), codes, others) if overall in {"Healthy", *_UNHEALTHY} else {}
     return (Snapshot(SOURCE, covers, tuple(present)),)
 
 
-def recognize(body: bytes) -> bool:
-    """Return whether a body is probably a DCGM health report, as JSON or as a table."""
-    is_json = b'"Overall Health"' in body
-    return is_json or b"Health watches not enabled" in body or is_health_table(text_of(body))
+def _is_table(text: str) -> bool:
+    return _TITLE in text and "|" in text and _OVERALL.search(text) is not None
 
 
-def _report(body: bytes) -> Mapping[str, Any]:
-    text = text_of(body)
+def _report(text: str) -> tuple[str, dict[tuple[str, str, str], tuple[str, list[str]]]]:
+    """Return the overall health, and the health and text of each system of each device that the report lists."""
     if "Health watches not enabled" in text:
         raise Rejected("watches_not_enabled", "DCGM watches nothing on this node; run `dcgmi health -s a`")
-    if (table := report_of_table(text)) is not None:
-        return table
-    document = embedded(text)
-    if document is None:
-        raise Rejected("malformed_json", "no complete JSON object")
-    report = document.get("body")
-    if not isinstance(report, dict) or "Overall Health" not in report:
-        raise Rejected("wrong_shape", "no `body` with an `Overall Health`")
-    return report
+    if _is_table(text) and (found := _OVERALL.search(text)) is not None:
+        overall, incidents = found[1].capitalize(), _of_nested_table(text) if _NESTED.search(text) else _of_table(text)
+    else:
+        document = embedded(text)
+        if document is None:
+            raise Rejected("malformed_json", "no complete JSON object")
+        report = document.get("body")
+        if not isinstance(report, dict) or "Overall Health" not in report:
+            raise Rejected("wrong_shape", "no `body` with an `Overall Health`")
+        overall, incidents = _value(report["Overall Health"]), _of_json(report)
+    return overall, {(kind.lower(), name, system): (health, text) for kind, name, system, health, text in incidents}
 
 
-def _incidents(report: Mapping[str, Any]) -> Iterator[tuple[Component, str, str, str]]:
-    groups = {name.lower(): group for name, group in [*report.items()][::-1]}
-    for entity, kind in _ENTITIES.items():
-        for name, device in _children(groups.get(entity)):
-            index = digits(name, 4)
-            if kind is ComponentType.GPU and index is not None and index < MAX_GPUS:
-                component = _GPUS[index]
-            else:
-                component = Component(kind, index=index, name=None if index is not None else name[:64])
+def _of_json(report: Mapping[str, Any]) -> Iterator[_Incident]:
+    for entity, group in report.items():
+        for name, device in _children(group):
             systems = dict(_children(device))
-            for system, system_node in _children(systems["Errors"]) if "Errors" in systems else systems.items():
-                yield component, system, _value(system_node), _text(system_node)
+            for system, node in _children(systems["Errors"]) if "Errors" in systems else systems.items():
+                pieces = elements(members(node).get("overflow"))
+                yield entity, name, system, _value(node), [str(piece).strip() for piece in pieces]
+
+
+def _component(entity: str, name: str) -> Component | None:
+    kind, index = _ENTITIES.get(entity), digits(name, 4)
+    if kind is ComponentType.GPU and index is not None and index < MAX_GPUS:
+        return _GPUS[index]
+    return Component(kind, index=index, name=None if index is not None else name[:64]) if kind else None
 
 
 def _children(node: object) -> Iterator[tuple[str, Any]]:
-    children = node.get("children") if isinstance(node, dict) else None
-    return iter(children.items() if isinstance(children, dict) else ())
+    return iter(members(members(node).get("children")).items())
 
 
 def _value(node: object) -> str:
     value = node.get("value") if isinstance(node, dict) else node
     return value.strip() if isinstance(value, str) else ""
-
-
-def _text(node: object) -> str:
-    pieces = node.get("overflow") if isinstance(node, dict) else None
-    return " ".join(str(piece).strip() for piece in pieces) if isinstance(pieces, list) else ""
 
 
 def _fault(component: Component, system: str, health: str, text: str) -> Fault:

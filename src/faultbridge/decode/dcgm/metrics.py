@@ -22,9 +22,10 @@ from faultbridge.decode.data import table
 from faultbridge.decode.data.counters import COUNTERS, HEALTH, RENAMED, STATES, XID_COUNT
 from faultbridge.decode.dcgm.health import health_code
 from faultbridge.decode.dcgm.texts import CODES
-from faultbridge.decode.frames.decoder import Hints, bounded, digits, evidence, pci_of, truncate
+from faultbridge.decode.frames.decoder import Hints, fault_of
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import Sample, number_of, samples
+from faultbridge.decode.frames.values import bounded, digits, pci_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
@@ -120,15 +121,12 @@ class _Scrape:
 
     def _check(self, code: str, gpu: Component, sample: Sample, *, bad: bool, message: str) -> None:
         self._covers[code].add(gpu)
-        if not bad:
-            return
-        details = {"field": sample.name, "value": str(sample.value)}
-        fault = Fault(
-            SOURCE, code, gpu, truncate(message), sample.at, evidence(_line(sample)), details, node=self._node
-        )
-        if sample.name == HEALTH and sample.value is not None and sample.value < _HEALTH_FAILURE:
-            fault = fault.classified(Severity.WARNING, Action.NONE)
-        self._present[code, gpu] = fault
+        if bad:
+            labels = ", ".join(map("=".join, sample.labels.items()))
+            raw, value = f"{sample.name}{{{labels}}} {sample.value}", str(sample.value)
+            fault = fault_of(SOURCE, code, gpu, message, raw, sample.at, self._node, field=sample.name, value=value)
+            is_warning = sample.name == HEALTH and sample.value is not None and sample.value < _HEALTH_FAILURE
+            self._present[code, gpu] = fault.classified(Severity.WARNING, Action.NONE) if is_warning else fault
 
     def result(self) -> tuple[Observation, ...]:
         covers = {code: tuple(sorted(gpus, key=_order)) for code, gpus in self._covers.items()}
@@ -153,10 +151,6 @@ def _watch_code(sample: Sample, watch: str) -> str:
     error_name = (sample.label("health_error_code") or "").removeprefix("DCGM_FR_").lower()
     code = f"dcgm.{error_name}"
     return code if error_name and error_name != "ok" and code in CODES else health_code(watch)
-
-
-def _line(sample: Sample) -> str:
-    return f"{sample.name}{{{', '.join(map('='.join, sample.labels.items()))}}} {sample.value}"
 
 
 def _order(gpu: Component) -> tuple[int, str]:

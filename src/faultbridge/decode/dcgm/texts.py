@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
 from faultbridge.decode.data import table
-from faultbridge.decode.frames.decoder import lazy_pattern
+from faultbridge.decode.frames.values import lazy_pattern
 
 _TABLE = table("dcgm")
 CODES: tuple[str, ...] = tuple(f"dcgm.{name}" for name in _TABLE["errors"])

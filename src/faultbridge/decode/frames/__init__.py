@@ -7,7 +7,7 @@ NUL bytes), `journal` (journalctl with one field per line), `container` (lines t
 `pretty_json` (documents over several lines), `collector` (journald, Docker, Fluent Bit, GCP and Filebeat in JSON),
 `prefix` (syslog, RFC 5424, dmesg, /dev/kmsg), and `joined_lines` (several messages in one line).
 
-`decoder` is the interface of a decoder, and reads untrusted values within limits. `documents` parses JSON, `clock`
-reads timestamps, and `prometheus` reads metrics. `instance_type` adds the checks that depend on the instance type, and
-finds the GPU that a message names.
+`decoder` is the interface of a decoder, and builds its results. `values` reads untrusted values within limits,
+`documents` parses JSON, `clock` reads timestamps, and `prometheus` reads metrics. `instance_type` adds the checks that
+depend on the instance type, and finds the GPU that a message names.
 """

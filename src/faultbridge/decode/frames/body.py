@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from faultbridge.decode.frames.container import joined_parts
-from faultbridge.decode.frames.decoder import Decoded, lazy_pattern
+from faultbridge.decode.frames.decoder import Decoded
 from faultbridge.decode.frames.documents import MAX_JSON_BYTES, loads, text_of
 from faultbridge.decode.frames.journal import text_fields
+from faultbridge.decode.frames.values import lazy_pattern
 from faultbridge.model.errors import Rejected
 from faultbridge.model.values import replace
 

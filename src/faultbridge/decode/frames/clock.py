@@ -32,7 +32,8 @@ def iso_instant(text: str) -> datetime | None:
     """Return the UTC time of any text that `datetime.fromisoformat` reads, or None for other text."""
     try:
         instant = datetime.fromisoformat(text)
-        return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
+        zone = instant.tzinfo
+        return instant if zone is UTC else instant.replace(tzinfo=UTC) if zone is None else instant.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 

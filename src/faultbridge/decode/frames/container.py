@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from faultbridge.decode.frames.decoder import lazy_pattern
+from faultbridge.decode.frames.values import lazy_pattern
 
 _HEAD = rb"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) "
 _CRI = lazy_pattern(

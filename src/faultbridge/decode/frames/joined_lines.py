@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from faultbridge.decode.frames.collector import unwrap
-from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.prefix import ANSI, DAEMON, USER, KernelMessage, unprefixed
+from faultbridge.decode.frames.values import lazy_pattern
 from faultbridge.decode.kernel.line_filter import matching_lines
 from faultbridge.model.values import replace
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from faultbridge.decode.frames.decoder import lazy_pattern
+from faultbridge.decode.frames.values import lazy_pattern
 
 MAX_VALUE = 16 * 1024 * 1024
 _MAX_TEXT = 64 * 1024

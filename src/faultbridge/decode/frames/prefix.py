@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 
 from faultbridge.decode.frames.clock import calendar_time, instant, iso_instant, month_name, yearless_time
 from faultbridge.decode.frames.collector import unwrap
-from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.line import Item, Line, instance_of
 from faultbridge.decode.frames.stores import BEFORE_KERNEL
+from faultbridge.decode.frames.values import lazy_pattern
 
 MAX_PREFIXES = 12
 # Driver messages start with one of these; no prefix follows.
 _DRIVERS = ("NVRM: ", "nvidia", "pcieport ", "mlx5_core ")
 USER, DAEMON = "user", "daemon"
 _KERNEL, _NETWORKD, _DAEMON_FACILITY, _FACILITY_STEP = "kern", "systemd-networkd", 3, 8
-_Patterns = tuple["re.Pattern[str]", ...]
 _OF_NETWORKD = lazy_pattern(rf"(?:\S{{1,255}} )?{_NETWORKD}\[\d{{1,10}}\]: ")
 ANSI = lazy_pattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
@@ -63,8 +61,8 @@ def unprefixed(line: Item, received_at: datetime | None = None) -> KernelMessage
 def _strip_one(message: KernelMessage, received_at: datetime | None) -> bool:
     text = message.text
     first = text[:1]
-    patterns = _BY_FIRST.get(first) or (_from_letter if first.isalpha() else _from_digit if first.isdigit() else None)
-    for pattern in patterns() if patterns else ():
+    patterns = _BY_FIRST.get(first) or (_FROM_LETTER if first.isalpha() else _FROM_DIGIT if first.isdigit() else ())
+    for pattern in patterns:
         found = pattern.match(text)
         if found is not None:
             message.text = text[found.end() :]
@@ -156,69 +154,46 @@ _YEAR, _CLAIM = r"(?P<year>\d{4})", r"(?P<claim>)"
 _HOST = rf"(?P<kernel>kernel)(?:\[\d{{1,10}}\])?: ?{_CLAIM}"
 # The thread or processor that wrote a message, if the kernel records it; `dmesg` aligns it from util-linux 2.41.
 _CALLER = r"(?: {0,4}\[ {0,12}[TC]\d{1,9}\])?"
+_TIMES = (
+    r" {0,6}(?P<uptime>\d{1,10}\.\d{1,9})(?: <[ \d.+]{1,24}>)?",
+    rf"{_WEEKDAY} {_MONTH} {_YEAR}",
+    r" {0,8}[<+] {0,8}\d{1,10}\.\d{1,9}>?",
+    r"(?P<month>\w{3}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d)",
+    rf"\S{{1,5}} {{1,3}}(?P<month>\S{{1,6}}){_DAY_AND_CLOCK} {_YEAR}",
+)
+_RFC5424 = rf"1 {_ISO} (?P<host>\S{{1,255}}) kernel \S{{1,64}} \S{{1,64}} (?:-|\[.{{0,256}}?\]) ?{_CLAIM}"
+
+# The patterns of a prefix by its first character; each is compiled when a line first needs it.
 
 
-# Each group of patterns is compiled when a line first needs it: compiling them all takes longer than a short decoding.
-@cache
-def _in_brackets() -> _Patterns:
-    times = (
-        r" {0,6}(?P<uptime>\d{1,10}\.\d{1,9})(?: <[ \d.+]{1,24}>)?",
-        rf"{_WEEKDAY} {_MONTH} {_YEAR}",
-        r" {0,8}[<+] {0,8}\d{1,10}\.\d{1,9}>?",
-        r"(?P<month>\w{3}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d)",
-        rf"\S{{1,5}} {{1,3}}(?P<month>\S{{1,6}}){_DAY_AND_CLOCK} {_YEAR}",
-    )
-    return _compiled(*(rf"\[{time}\]{_CALLER} ?" for time in times), r"\[(?:pod|container)/[\w./-]{1,253}\] ")
+def _lazy(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(lazy_pattern(pattern) for pattern in patterns)
 
 
-@cache
-def _in_angle_brackets() -> _Patterns:
-    rfc5424 = rf"1 {_ISO} (?P<host>\S{{1,255}}) kernel \S{{1,64}} \S{{1,64}} (?:-|\[.{{0,256}}?\]) ?{_CLAIM}"
-    return _compiled(*(rf"<(?P<priority>\d{{1,3}})>{rest}" for rest in (rfc5424, "")))
-
-
-@cache
-def _from_digit() -> _Patterns:
-    return _compiled(
-        BEFORE_KERNEL,
-        rf"{_ISO}(?:(?P<proof> std(?:out|err) [FP])|{_CALLER}) ",
-        r"(?P<priority>\d{1,6}),\d{1,20},(?P<micros>\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;",
-        rf"{_DATE} ",
-        r"(?P<epoch>\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)",
-        rf"(?P<host>[0-9][\w.-]{{0,253}}) {_HOST}",
-        _TALOS,
-    )
-
-
-@cache
-def _from_letter() -> _Patterns:
-    return _compiled(
-        rf"{_MONTH}(?:\.\d{{1,9}})? {_CLAIM}",
-        rf"{_FACILITY} {{0,4}}:(?:emerg|alert|crit|err|warn|notice|info|debug) {{0,4}}: ",
-        rf"(?:(?P<host>[A-Za-z][\w.-]{{0,253}}) )?{_HOST}",
-        "MESSAGE=",
-        r"message repeated (?P<repeats>\d{1,6}) times: \[ ?",
-        rf"{_WEEKDAY} {_DATE} ",
-        rf"{_WEEKDAY} {_MONTH} {_YEAR} {_CLAIM}",
-        rf"(?P<month>[^\W\d_]{{3,6}}\.?){_DAY_AND_CLOCK} (?=[\w.-]{{1,253}} kernel){_CLAIM}",
-        r"(?:[\w.-]{1,253} )?login: {0,8}",
-        r"[\w.-]{1,64} {1,24}\| ",
-        _TALOS,
-    )
-
-
-@cache
-def _rest_of_head() -> _Patterns:
-    """Return the pattern for the end of a /dev/kmsg prefix whose start was cut off."""
-    return _compiled("-; ?")
-
-
-def _compiled(*patterns: str) -> _Patterns:
-    return tuple(map(re.compile, patterns))
-
-
-_BY_FIRST: Mapping[str, Callable[[], _Patterns]] = {
-    "[": _in_brackets,
-    "<": _in_angle_brackets,
-    "-": _rest_of_head,
+_BY_FIRST = {
+    "[": _lazy(*(rf"\[{time}\]{_CALLER} ?" for time in _TIMES), r"\[(?:pod|container)/[\w./-]{1,253}\] "),
+    "<": _lazy(*(rf"<(?P<priority>\d{{1,3}})>{rest}" for rest in (_RFC5424, ""))),
+    "-": _lazy("-; ?"),  # the end of a /dev/kmsg prefix whose start was cut off
 }
+_FROM_DIGIT = _lazy(
+    BEFORE_KERNEL,
+    rf"{_ISO}(?:(?P<proof> std(?:out|err) [FP])|{_CALLER}) ",
+    r"(?P<priority>\d{1,6}),\d{1,20},(?P<micros>\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;",
+    rf"{_DATE} ",
+    r"(?P<epoch>\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)",
+    rf"(?P<host>[0-9][\w.-]{{0,253}}) {_HOST}",
+    _TALOS,
+)
+_FROM_LETTER = _lazy(
+    rf"{_MONTH}(?:\.\d{{1,9}})? {_CLAIM}",
+    rf"{_FACILITY} {{0,4}}:(?:emerg|alert|crit|err|warn|notice|info|debug) {{0,4}}: ",
+    rf"(?:(?P<host>[A-Za-z][\w.-]{{0,253}}) )?{_HOST}",
+    "MESSAGE=",
+    r"message repeated (?P<repeats>\d{1,6}) times: \[ ?",
+    rf"{_WEEKDAY} {_DATE} ",
+    rf"{_WEEKDAY} {_MONTH} {_YEAR} {_CLAIM}",
+    rf"(?P<month>[^\W\d_]{{3,6}}\.?){_DAY_AND_CLOCK} (?=[\w.-]{{1,253}} kernel){_CLAIM}",
+    r"(?:[\w.-]{1,253} )?login: {0,8}",
+    r"[\w.-]{1,64} {1,24}\| ",
+    _TALOS,
+)

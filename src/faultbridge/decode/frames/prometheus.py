@@ -9,7 +9,7 @@ from math import isfinite
 
 from msgspec import Struct
 
-from faultbridge.model.times import from_milliseconds
+from faultbridge.decode.frames.clock import instant
 
 # Runs of spaces are bounded: two unbounded runs side by side would take hours on a long line.
 _SAMPLE = re.compile(
@@ -46,7 +46,7 @@ def samples(text: str, prefixes: tuple[str, ...]) -> Iterator[Sample]:
         match = _SAMPLE.match(line.rstrip())
         if match is not None:
             name, labels, value, milliseconds = match.groups()
-            yield Sample(name, _labels(labels or ""), number_of(value), _instant(milliseconds))
+            yield Sample(name, _labels(labels or ""), number_of(value), instant(milliseconds))
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -70,10 +70,3 @@ def number_of(text: str) -> int | float | None:
     if whole >= _FIRST_BLANK:
         return None
     return whole if whole == number else number
-
-
-def _instant(milliseconds: str | None) -> datetime | None:
-    try:
-        return from_milliseconds(int(milliseconds)) if milliseconds else None
-    except OverflowError:
-        return None

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from faultbridge.decode.frames.clock import instant, iso_instant
 from faultbridge.decode.frames.collector import host_in
-from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.documents import loads, text_of
 from faultbridge.decode.frames.line import Line, instance_of, lines_in
-from faultbridge.model.times import from_milliseconds
+from faultbridge.decode.frames.values import lazy_pattern
 
 _TIME = r"(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00) "
 BEFORE_KERNEL = (
@@ -47,7 +45,7 @@ def events_of(body: bytes) -> tuple[Line, ...] | None:
         return None
     node = instance_of(record.get("logStream"))
     return tuple(
-        Line(str(event["message"]), _instant(event.get("timestamp")), node, at_of_store=True)
+        Line(str(event["message"]), instant(event.get("timestamp")), node, at_of_store=True)
         for event in record["logEvents"]
         if isinstance(event, dict) and "message" in event
     )
@@ -60,15 +58,6 @@ def tailed_events(text: str) -> tuple[Line, ...] | None:
     _, *fields = _OF_INSTANCE.split(text)
     rows = zip(fields[::3], fields[1::3], fields[2::3], strict=True)
     return tuple(Line(message, iso_instant(at), instance_id) for at, instance_id, message in rows)
-
-
-def _instant(milliseconds: object) -> datetime | None:
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int):
-        return None
-    try:
-        return from_milliseconds(milliseconds)
-    except OverflowError:
-        return None
 
 
 _MAX_DEPTH = 8

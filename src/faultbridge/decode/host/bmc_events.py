@@ -17,8 +17,9 @@ from typing import Any
 
 from faultbridge.decode.data.patterns import first_match, packaged_texts
 from faultbridge.decode.frames.clock import MONTHS, calendar_time, instant, iso_instant
-from faultbridge.decode.frames.decoder import Hints, evidence, members, objects_in, text, to_clear, truncate
+from faultbridge.decode.frames.decoder import Hints, fault_of, to_clear
 from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.values import members, objects_in, text
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation
@@ -137,19 +138,17 @@ def _of_entry(entry: Mapping[str, Any]) -> Fault | Clear | None:
     if severity == "OK" or entry.get("Resolved") is True:
         return None
     raw = f"{severity} {message}"
-    gpu = _GPU.search(f"{message} {_origin(entry)}")
+    origins = (
+        text(members(one.get("OriginOfCondition")).get("@odata.id")) for one in (members(entry.get("Links")), entry)
+    )
+    gpu = _GPU.search(f"{message} {next(filter(None, origins), '')}")
     component = Component(ComponentType.GPU, name=gpu[0] if gpu else None)
     if (xid := _XID.search(message)) is not None:
-        return _of_gpu(Fault(SOURCE, f"xid.{int(xid[1])}", component, truncate(message), at, evidence(raw)))
+        return _of_gpu(fault_of(SOURCE, f"xid.{int(xid[1])}", component, message, raw, at))
     fault = _fault(f"{sensor}: {message}" if sensor else message, sensor or None, at, raw, severity)
     if gpu is None or fault is None or fault.code not in _UNKNOWN.values():
         return fault
     return _of_gpu(replace(fault, code=_UNNAMED, component=component))
-
-
-def _origin(entry: Mapping[str, Any]) -> str:
-    holders = (members(entry.get("Links")), entry)
-    return next(filter(None, (text(members(one.get("OriginOfCondition")).get("@odata.id")) for one in holders)), "")
 
 
 def _of_gpu(fault: Fault) -> Fault:
@@ -170,6 +169,5 @@ def _fault(shown: str, sensor: str | None, at: datetime | None, raw: str, severi
     row = matched[0].row if matched else {"code": _UNKNOWN[severity], "component": ComponentType.NODE}
     kind = ComponentType(row["component"])
     component = NODE_COMPONENT if kind is ComponentType.NODE else Component(kind, name=sensor[:64] if sensor else None)
-    details = {"sensor": sensor[:128]} if sensor else {}
-    fault = Fault(SOURCE, row["code"], component, truncate(shown), at, evidence(raw), details)
+    fault = fault_of(SOURCE, row["code"], component, shown, raw, at, sensor=(sensor or "")[:128])
     return fault.classified(Severity.ERROR, Action.RUN_DIAGNOSTICS) if row.get("past") else fault

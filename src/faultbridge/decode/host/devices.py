@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from faultbridge.decode.frames.decoder import Hints, bounded, evidence, members, number, objects_in, truncate
+from faultbridge.decode.frames.decoder import Hints, Judged, fault_of, snapshot_of
 from faultbridge.decode.frames.documents import blocks, objects, text_of
+from faultbridge.decode.frames.values import bounded, members, number, objects_in
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
-from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot, normalize_pci
+from faultbridge.model.faults import NODE_COMPONENT, Component, Observation, normalize_pci
 
 PCI, NEURON = "pci-devices", "neuron-monitor"
 UNREADABLE, FEWER_LANES = "host.pci_device_unreadable", "host.pcie_width_reduced"
@@ -47,10 +48,7 @@ def _of_lspci(body: bytes) -> tuple[Observation, ...]:
     if not devices:
         raise Rejected("no_framing", "no device of lspci")
     judged = bounded(_judged(devices), _MAX_JUDGED)
-    covers = {UNREADABLE: tuple(component for component, *_ in judged)}
-    covers[FEWER_LANES] = tuple(component for component, _, details in judged if "LnkSta:" in details)
-    present = tuple(fault for component, line, details in judged for fault in _faults(component, line, details))
-    return (Snapshot(PCI, {code: found for code, found in covers.items() if found}, present),)
+    return (snapshot_of(PCI, (one for device in judged for one in _checks(*device))),)
 
 
 def recognize(_source: str, body: bytes) -> bool:
@@ -66,13 +64,15 @@ def _judged(devices: list[tuple[re.Match[str], str]]) -> Iterator[tuple[Componen
             yield Component(kind, pci=normalize_pci(found[1])), found[0], details
 
 
-def _faults(component: Component, line: str, details: str) -> Iterator[Fault]:
-    if "(rev ff)" in line:
-        text = f"{component.pci} does not respond to reads of its configuration."
-        yield Fault(PCI, UNREADABLE, component, text, None, evidence(line))
-    elif (link := _LINK.search(details)) is not None:
-        text = f"{component.pci} uses fewer PCIe lanes than it has: {link[1]}"
-        yield Fault(PCI, FEWER_LANES, component, truncate(text), None, evidence(f"{line}\n{link[0].strip()}"))
+def _checks(component: Component, line: str, details: str) -> Iterator[Judged]:
+    is_unreadable, link = "(rev ff)" in line, _LINK.search(details)
+    text = f"{component.pci} does not respond to reads of its configuration."
+    yield UNREADABLE, component, fault_of(PCI, UNREADABLE, component, text, line) if is_unreadable else None
+    if "LnkSta:" in details:
+        text = f"{component.pci} uses fewer PCIe lanes than it has: {link[1] if link else ''}"
+        raw = f"{line}\n{link[0].strip() if link else ''}"
+        is_narrow = link is not None and not is_unreadable
+        yield FEWER_LANES, component, fault_of(PCI, FEWER_LANES, component, text, raw) if is_narrow else None
 
 
 MEMORY = "agent.neuron_memory_error"
@@ -96,9 +96,9 @@ def _of_neuron(body: bytes) -> tuple[Observation, ...]:
     ]
     if all(count is None for _, count in counts):
         raise Rejected("wrong_shape", "no error counter of a device in `neuron_hw_counters`")
-    errors = [f"{name} {count}" for name, count in counts if count]
-    shown = ", ".join(errors)
-    present = (Fault(NEURON, MEMORY, NODE_COMPONENT, f"Neuron {shown}"[:500], None, evidence(shown)),) if errors else ()
+    errors = ", ".join(f"{name} {count}" for name, count in counts if count)
+    fault = fault_of(NEURON, MEMORY, NODE_COMPONENT, f"Neuron {errors}", errors)
     # A device without a counter may have errors, so the report does not end an earlier fault.
-    covers = {MEMORY: (NODE_COMPONENT,)} if errors or all(count is not None for _, count in counts) else {}
-    return (Snapshot(NEURON, covers, present),)
+    is_known = errors or all(count is not None for _, count in counts)
+    judged = [(MEMORY, NODE_COMPONENT, fault if errors else None)] if is_known else []
+    return (snapshot_of(NEURON, judged),)

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faultbridge.decode.captures import outputs_of
-from faultbridge.decode.frames.decoder import Hints, bounded, evidence, members, text
+from faultbridge.decode.frames.decoder import Hints, Judged, fault_of, snapshot_of
 from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.values import bounded, members, text
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
-from faultbridge.model.faults import Component, Fault, Observation, Snapshot
+from faultbridge.model.faults import Component, Observation
 
 # Reads `/proc/mdstat`: the software RAID arrays of Linux, and the disks that they lack.
 #
@@ -35,32 +36,23 @@ _WORKING = re.compile(r"\[(\d{1,4})/(\d{1,4})\]")
 _FAULTY = re.compile(r"([\w!-]{1,32})\[\d{1,4}\](?:\([A-Z]\)){0,3}\(F\)")
 
 
-def is_mdstat(text: str) -> bool:
+def _is_mdstat(text: str) -> bool:
     """Return whether a text is probably the content of `/proc/mdstat`, even if it lists no array."""
     return "Personalities :" in text and (_ARRAY.search(text) is not None or "unused devices:" in text)
 
 
-def arrays_of(source: str, text: str) -> Iterator[tuple[Component, tuple[str, ...], Fault | None]]:
-    """Yield each array, with a fault if a disk is missing or failed, or if the array is not active.
-
-    The codes before the fault are those that the state of the array proves present or absent. For an array that was
-    not started, the state of its disks is unknown.
-    """
-    for array in _ARRAY.finditer(text) if "Personalities :" in text else ():
-        faulty, working = _FAULTY.findall(array["rest"]), _WORKING.search(array["blocks"] or "")
-        lacks = working is not None and int(working[2]) < int(working[1])
-        disk = Component(ComponentType.DISK, name=array["name"])
-        if not faulty and not lacks and array["state"] == "active":
-            yield disk, (FAILED, INACTIVE), None
-            continue
-        shown = f"{array['name']} is {array['state']}"
-        shown += f" with {working[2]} of {working[1]} disks" if working else ""
-        shown += f"; failed: {', '.join(faulty[:16])}" if faulty else ""
-        details = {"state": array["state"]} | ({"member": ", ".join(faulty[:16])} if faulty else {})
-        is_unstarted = array["state"] == "inactive"
-        code = INACTIVE if is_unstarted else FAILED
-        fault = Fault(source, code, disk, f"{shown}.", None, evidence(array[0]), details)
-        yield disk, (INACTIVE,) if is_unstarted else (FAILED, INACTIVE), fault
+def _array_checks(array: re.Match[str]) -> Iterator[Judged]:
+    """Judge an array: it has a fault if a disk is missing or failed, or if the array is not active."""
+    faulty, working, state = _FAULTY.findall(array["rest"]), _WORKING.search(array["blocks"] or ""), array["state"]
+    lacks = working is not None and int(working[2]) < int(working[1])
+    disk, members_ = Component(ComponentType.DISK, name=array["name"]), ", ".join(faulty[:16])
+    text = f"{array['name']} is {state}" + (f" with {working[2]} of {working[1]} disks" if working else "")
+    text += f"; failed: {members_}" if faulty else ""
+    # The state of the disks of an array that was not started is unknown.
+    codes = (INACTIVE,) if state == "inactive" else (FAILED, INACTIVE)
+    fault = fault_of(SOURCE, codes[0], disk, f"{text}.", array[0], state=state, member=members_)
+    is_bad = faulty or lacks or state != "active"
+    yield from ((code, disk, fault if is_bad and code == fault.code else None) for code in codes)
 
 
 SOURCE = "disk-health"
@@ -68,7 +60,6 @@ FAILING, WORN = "host.disk_failing", "host.disk_worn"
 _DEVICE = re.compile(r"(?:/dev/)?((?:nvme\d{1,4}|sd[a-z]{1,3}|ng\d{1,4})\w{0,8})\b")
 _LINE = re.compile(r"^[ \t]{0,8}([A-Za-z][\w /().-]{1,63}?)[ \t]{0,40}: {0,40}(\S[^\n]{0,128})", re.MULTILINE)
 _NUMBER = re.compile(r"(0x[0-9a-fA-F]{1,8}|[\d,]{1,24})")
-_MARKS = (b'"nvme_smart_health_information_log"', b'"smart_status"', b"Smart Log for NVME device:", b'"percent_used"')
 _START = re.compile(r"^(?:Smart Log for NVME device:|smartctl \d)", re.MULTILINE)
 _VERDICT = re.compile(r"^SMART overall-health self-assessment test result: ", re.MULTILINE)
 # The bits of an NVMe disk's critical warning; bit 1 is the temperature.
@@ -80,30 +71,15 @@ _USED_UP = 100
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return one health snapshot of all arrays and of all disks that have a health log."""
     text_ = text_of(body)
-    disks, arrays = bounded(_disks(text_)), bounded(arrays_of(SOURCE, text_))
-    if not disks and not is_mdstat(text_):
+    disks = bounded(_disks(text_))
+    arrays = bounded(_ARRAY.finditer(text_) if "Personalities :" in text_ else ())
+    if not disks and not _is_mdstat(text_):
         raise Rejected("no_framing", "no health log of a disk, and no array")
-    known = [(name, fields) for name, fields in disks if fields]
-    covered = tuple(dict.fromkeys(Component(ComponentType.DISK, name=name) for name, _ in known))
-    covers = dict.fromkeys((FAILING, WORN), covered) if covered else {}
-    for array, decided, _ in arrays:
-        for code in decided:
-            covers[code] = (*covers.get(code, ()), array)
+    judged = [one for name, fields in disks if fields for one in _disk_checks(name, fields)]
     # Several disks can have one name, or none: a fault of any of them counts.
-    present = {(one.code, one.component): one for name, fields in known for one in _faults(name, fields)}
-    faults = (*present.values(), *(fault for *_, fault in arrays if fault is not None))
-    return (Snapshot(SOURCE, covers, faults),)
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body probably has a health log of a disk, output of smartctl, or `/proc/mdstat`."""
-    return (
-        (b"Personalities : " in body and is_mdstat(text_of(body)))
-        or any(mark in body for mark in _MARKS)
-        or (b'"smartctl"' in body and b'"device"' in body)
-        or (b"smartctl " in body and b"=== START OF" in body and _START.search(text_of(body)) is not None)
-        or (b"SMART overall-health" in body and _VERDICT.search(text_of(body)) is not None)
-    )
+    worst = {(code, disk): fault for code, disk, fault in sorted(judged, key=lambda one: one[2] is not None)}
+    checks = [(code, disk, fault) for (code, disk), fault in worst.items()]
+    return (snapshot_of(SOURCE, [*checks, *(one for array in arrays for one in _array_checks(array))]),)
 
 
 def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
@@ -136,17 +112,17 @@ def _of_json(document: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]
     device = _DEVICE.search(text(members(document.get("device")).get("name")) or "")
     log = members(document.get("nvme_smart_health_information_log")) or document
     status = members(document.get("smart_status")).get("passed")
-    if status is None and "critical_warning" not in log:
-        return (device[1] if device else None), {}
     passed = None if status is None else "PASSED" if status else "FAILED"
-    return (device[1] if device else None), {_key(name): value for name, value in log.items()} | {"passed": passed}
+    has_log = status is not None or "critical_warning" in log
+    fields = {_key(name): value for name, value in log.items()} | {"passed": passed} if has_log else {}
+    return (device[1] if device else None), fields
 
 
 def _key(name: str) -> str:
     return re.sub(r"\W+", "_", name.strip().lower())
 
 
-def _faults(name: str | None, fields: Mapping[str, Any]) -> Iterator[Fault]:
+def _disk_checks(name: str | None, fields: Mapping[str, Any]) -> Iterator[Judged]:
     warning = _number(fields, "critical_warning") or 0
     spare = _number(fields, "available_spare", "avail_spare")
     limit = _number(fields, "available_spare_threshold", "spare_thresh")
@@ -158,14 +134,12 @@ def _faults(name: str | None, fields: Mapping[str, Any]) -> Iterator[Fault]:
         reasons.append("self-assessment failed")
     signs = ["too hot"] if warning >> _HOT & 1 else []
     signs += [f"{used} % of its rated life used"] if used is not None and used >= _USED_UP else []
+    shown = {"critical_warning": hex(warning), "spare": spare, "spare_limit": limit, "used": used}
+    details: dict[str, Any] = {key: str(value) for key, value in shown.items() if value is not None}
+    disk = Component(ComponentType.DISK, name=name)
     for code, texts in ((FAILING, reasons), (WORN, signs)):
-        if texts:
-            shown = {"critical_warning": hex(warning), "spare": spare, "spare_limit": limit, "used": used}
-            details = {key: str(value) for key, value in shown.items() if value is not None}
-            disk = Component(ComponentType.DISK, name=name)
-            yield Fault(
-                SOURCE, code, disk, f"{name or 'A disk'}: {', '.join(texts)}.", None, evidence(str(details)), details
-            )
+        fault = fault_of(SOURCE, code, disk, f"{name or 'A disk'}: {', '.join(texts)}.", str(details), **details)
+        yield code, disk, fault if texts else None
 
 
 def _number(fields: Mapping[str, Any], *names: str) -> int | None:

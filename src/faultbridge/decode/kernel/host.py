@@ -16,8 +16,9 @@ from math import nan
 
 from faultbridge.decode.data import table
 from faultbridge.decode.data.patterns import Pattern, first_match, packaged_texts
-from faultbridge.decode.frames.decoder import lazy_pattern, to_clear, truncate
+from faultbridge.decode.frames.decoder import to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
+from faultbridge.decode.frames.values import lazy_pattern
 from faultbridge.decode.kernel.xid import device_fault, gpu_at
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
@@ -201,23 +202,6 @@ _RANKS: Mapping[str, int] = {"info": 0, "corrected": 0, "recoverable": 1, "fatal
 _CLASS_DIGITS = 4
 
 
-def with_report_field(observation: Fault | Clear, field: Mapping[str, str]) -> Fault | Clear:
-    """Return the fault of a firmware report with one more field of the report added.
-
-    A field that the fault already has is not replaced. All fields that were added so far determine the fault code and
-    the component. A clear is returned unchanged.
-    """
-    if not isinstance(observation, Fault):
-        return observation
-    fields = {**field, **observation.attributes}
-    section = fields.get("section", "")
-    codes = table("kernel")["reports"].get(section)
-    code = codes[_RANKS.get(fields.get("severity", ""), 1)] if codes else observation.code
-    message = observation.message if section in observation.message else f"{observation.message} ({section})"
-    component = _component(fields) or observation.component
-    return replace(observation, code=code, component=component, message=truncate(message), attributes=fields)
-
-
 def _component(fields: Mapping[str, str]) -> Component | None:
     section = fields.get("section")
     if section == "memory error":
@@ -293,14 +277,24 @@ class HostReader:
         self.found[position] = replace(self.found[position], attributes={**attributes, "errors": errors})
 
     def _complete_report(self, text: str) -> bool:
+        """Add a field of a firmware report to its fault; all fields so far determine the fault code and the component.
+
+        A field that the fault already has is not replaced: of several sections of a report, the first one is the cause.
+        """
         head = _REPORT.match(text)
         field_ = _REPORT_FIELD.match(text, head.end()) if head else None
         if head is None or field_ is None or self._report is None or self._report[0] != head[1]:
             return False
-        position, fault = self._report[1], self.found[self._report[1]]
-        name, value = field_[1] or field_[3], field_[2] or field_[4]
-        # A report can have several sections; the first one is the cause.
-        self.found[position] = with_report_field(fault, {_REPORT_NAMES.get(name, name): value.strip()})
+        fault, name = self.found[self._report[1]], field_[1] or field_[3]
+        fields = {_REPORT_NAMES.get(name, name): (field_[2] or field_[4]).strip(), **fault.attributes}
+        section = fields.get("section", "")
+        codes = table("kernel")["reports"].get(section)
+        code = codes[_RANKS.get(fields.get("severity", ""), 1)] if codes else fault.code
+        message = fault.message if section in fault.message else f"{fault.message} ({section})"
+        component = _component(fields) or fault.component
+        self.found[self._report[1]] = replace(
+            fault, code=code, component=component, message=truncate(message), attributes=fields
+        )
         return True
 
     def _append(self, row: Pattern, details: dict[str, str], message: KernelMessage) -> None:

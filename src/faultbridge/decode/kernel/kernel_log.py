@@ -11,7 +11,7 @@ date that is at most a day after receipt. Seconds since boot become the attribut
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -20,12 +20,13 @@ from typing import TypeVar
 from faultbridge.decode.frames.chain import framed_lines, framed_pieces, single_lines
 from faultbridge.decode.frames.clock import iso_instant
 from faultbridge.decode.frames.collector import unwrapped
-from faultbridge.decode.frames.decoder import Decoded, Hints, lazy_pattern
+from faultbridge.decode.frames.decoder import Decoded, Hints
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.joined_lines import SIGNATURE, candidates, parts_of, wrapped_message
 from faultbridge.decode.frames.journal import is_journal, journal_lines
 from faultbridge.decode.frames.line import Item, Line
 from faultbridge.decode.frames.prefix import USER, KernelMessage, unprefixed
+from faultbridge.decode.frames.values import lazy_pattern
 from faultbridge.decode.kernel.host import DriverMessageReader, HostReader
 from faultbridge.decode.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decode.kernel.xid import SxidReader, read_xid
@@ -213,7 +214,9 @@ class _LogReader:
                 self._found[first:] = map(of_previous_boot, self._found[first:])
         # A matching line usually has a prefix too, so most logs need no second pass over their lines.
         if not self.framed and self._unframed < _MAX_FRAMING_LINES:
-            self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
+            lines = text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES]
+            self._unframed += len(lines)
+            self.framed = any(_BARE.match(line) is not None or unprefixed(line).framed for line in lines)
 
     def read_item(self, item: Item) -> None:
         """Add the observations in a line, or in the lines of a message in a frame."""
@@ -242,7 +245,10 @@ class _LogReader:
                 self._found.append(observation)
                 return
         before = len(self._found) + self.unparsed
-        if self._read_parts(message) or self._read_wrapped(message):
+        is_read = self._read_parts(message)
+        if not is_read and (wrapped := wrapped_message(message, self._received_at)) is not None:
+            is_read = self._read_parts(wrapped)
+        if is_read:
             self.framed = True
             if message.text.count("Xid") > 1:  # a quoted record is not read, but it is counted
                 read = len(self._found) + self.unparsed - before
@@ -254,18 +260,11 @@ class _LogReader:
         elif SIGNATURE.search(text):
             self.unparsed += 1
 
-    def _read_wrapped(self, message: KernelMessage) -> bool:
-        wrapped = wrapped_message(message, self._received_at)
-        return wrapped is not None and self._read_parts(wrapped)
-
     def _read_parts(self, message: KernelMessage) -> bool:
         parts, left = parts_of(message, self._received_at)
         self.unparsed += left
-        understood = [self._read_part(part) for part in parts]
+        understood = [self._read_message(part) or any(map(self._read_message, candidates(part))) for part in parts]
         return any(understood)
-
-    def _read_part(self, part: KernelMessage) -> bool:
-        return self._read_message(part) or any(map(self._read_message, candidates(part)))
 
     def _read_message(self, message: KernelMessage) -> bool:
         text = message.text
@@ -279,23 +278,19 @@ class _LogReader:
             return self._gpu.read(message) or self._host.read(message)
         return self._host.read(message)
 
-    def _find_framing(self, lines: Sequence[str]) -> None:
-        self._unframed += len(lines)
-        self.framed = any(_BARE.match(line) is not None or unprefixed(line).framed for line in lines)
-
     def result(self) -> tuple[Observation, ...]:
         """Return the observations: first those of kernel messages, then those of the fabric manager."""
         of_kernel = self._gpu.with_device_names(self._gpu.without_explained())
-        return (*of_kernel, *self._faults_of_service()) if self._of_service else of_kernel
-
-    def _faults_of_service(self) -> tuple[Observation, ...]:
+        if not self._of_service:
+            return of_kernel
         from faultbridge.decode.network import fabric_manager_log
 
         try:
             lines = (unwrapped(line) or line for line in self._of_service)
-            return fabric_manager_log.decode_lines(lines, Hints(received_at=self._received_at)).observations
+            found = fabric_manager_log.decode_lines(lines, Hints(received_at=self._received_at))
         except Rejected:
-            return ()
+            return of_kernel
+        return (*of_kernel, *found.observations)
 
 
 def _is_kernel_line(line: Item) -> bool:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 from faultbridge.decode.data import load_catalog, table
-from faultbridge.decode.frames.decoder import EMPTY, attributes_of, evidence, lazy_pattern, to_clear, truncate
+from faultbridge.decode.frames.decoder import attributes_of, evidence, to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
+from faultbridge.decode.frames.values import EMPTY, lazy_pattern
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 from faultbridge.model.records import OF_SYSLOG
@@ -197,20 +198,9 @@ def device_fault(
     fault has severity `info` and needs no action. Otherwise, the catalog determines severity and action.
     """
     attributes = {**origin(message), **details}
-    by_user = message.facility == USER
-    return Fault(
-        SOURCE,
-        code,
-        component,
-        truncate(text),
-        message.observed_at,
-        evidence(message.text),
-        attributes or EMPTY,
-        Severity.INFO if by_user else None,
-        Action.NONE if by_user else None,
-        message.node,
-        message.count,
-    )
+    at, raw, stated = message.observed_at, evidence(message.text), attributes or EMPTY
+    fault = Fault(SOURCE, code, component, truncate(text), at, raw, stated, node=message.node, count=message.count)
+    return fault.classified(Severity.INFO, Action.NONE) if message.facility == USER else fault
 
 
 def origin(message: KernelMessage) -> dict[str, str]:

@@ -17,9 +17,10 @@ from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.dcgm.texts import code_in_family, expand_families
-from faultbridge.decode.frames.decoder import Hints, fault_of, members
+from faultbridge.decode.frames.decoder import Hints, fault_of
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.instance_type import gpu_named_in, identifiers
+from faultbridge.decode.frames.values import members
 from faultbridge.decode.kubernetes.node_objects import (
     Condition,
     NodeConditions,
@@ -61,9 +62,7 @@ def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
     listed = [node for node in nodes if isinstance(node, NodeConditions)]
     of_checks = tuple(node_observations(listed, source, hints)) if source == NODE_SOURCE else ()
     current = [one for node in listed if (one := _snapshot(source, node, mapped)) is not None]
-    events = (
-        fault for event in _without_app_failures(nodes) if (fault := _of_event(source, event, mapped)) is not None
-    )
+    events = filter(None, (_of_event(source, event, mapped) for event in _without_app_failures(nodes)))
     return (*(joined((*current, *of_checks)) if of_checks else current), *events)
 
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import EMPTY, members, objects_in, text
 from faultbridge.decode.frames.documents import objects
+from faultbridge.decode.frames.values import EMPTY, members, objects_in, text
 
 _HYPERPOD_NAME = re.compile(r"hyperpod-(i-[0-9a-f]{8,17})")
 _YAML_FIELD = re.compile(r"[- ] {1,8}(\w{1,64}): {0,4}(.{0,4096})$")
@@ -24,8 +24,7 @@ _TABLE = re.compile(
 )
 _UUID = re.compile(r"GPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{1,12}){0,4}")
 # What the EKS node monitoring agent logs when it reports a condition, and when it ends one.
-_SENT = "sending condition to exporter"
-_LOGGED = frozenset({_SENT, "resolved condition"})
+_SENT, _RESOLVED = "sending condition to exporter", "resolved condition"
 # A pod with one of these reasons was rejected by its node, or its container could not start there.
 _POD_REASONS = frozenset({"UnexpectedAdmissionError", "RunContainerError", "CreateContainerError", "StartError"})
 _CONTAINER_STATES = (("state", "waiting"), ("state", "terminated"), ("lastState", "terminated"))
@@ -107,13 +106,13 @@ def _of_json(body: str) -> Iterator[NodeConditions | NodeEvent]:
     bare: dict[tuple[str, str | None], Condition] = {}
     for _, document in objects(body):
         for item in items_of(document):
-            found = _condition(item) or _logged_condition(item)
-            if found is not None:
+            found = _condition(item) or _event(item) or _logged(item)
+            if isinstance(found, Condition):
                 if found.status == "True":  # the agent found that the hardware has recovered
                     bare = {key: one for key, one in bare.items() if found.reason or key[0] != found.type}
                 bare[found.type, found.reason] = found
-            elif (event := _event(item) or _logged_event(item)) is not None:
-                yield event
+            elif found is not None:
+                yield found
             elif item.get("kind") in ("Pod", "ResourceSlice"):
                 yield from _of_pod(item) if item["kind"] == "Pod" else _of_slice(item)
             elif (node := node_conditions(item)) is not None:
@@ -122,24 +121,17 @@ def _of_json(body: str) -> Iterator[NodeConditions | NodeEvent]:
         yield NodeConditions(None, tuple(bare.values()))
 
 
-def _logged_condition(item: Mapping[str, Any]) -> Condition | None:
-    """Return a condition that the EKS node monitoring agent logs when it sets or resolves it."""
-    condition, kind = members(item.get("condition")), text(item.get("conditionType"), 128)
-    if kind is None or text(item.get("msg"), 64) not in _LOGGED or condition.get("Severity") != "Fatal":
-        return None
-    if item["msg"] != _SENT:
-        return Condition(kind, "True", changed_at=instant(item.get("ts"))) if item.get("recovered") is True else None
+def _logged(item: Mapping[str, Any]) -> Condition | NodeEvent | None:
+    """Return the event, or the fatal condition, that the EKS node monitoring agent logs when it sets or ends it."""
+    condition, said, at = members(item.get("condition")), text(item.get("msg"), 64), instant(item.get("ts"))
+    kind, severity = text(item.get("conditionType"), 128), condition.get("Severity")
     reason, message = text(condition.get("Reason"), 512), text(condition.get("Message"))
-    return Condition(kind, "False", reason, message, instant(item.get("ts")))
-
-
-def _logged_event(item: Mapping[str, Any]) -> NodeEvent | None:
-    condition = members(item.get("condition"))
-    reason = text(condition.get("Reason"), 128)
-    if item.get("msg") != _SENT or reason is None:
-        return None
-    is_warning = condition.get("Severity") == "Warning"
-    return NodeEvent(None, reason, text(condition.get("Message")), instant(item.get("ts")), is_warning)
+    if said == _SENT and kind is not None and severity == "Fatal":
+        return Condition(kind, "False", reason, message, at)
+    if said == _SENT and reason is not None:
+        return NodeEvent(None, reason[:128], message, at, severity == "Warning")
+    is_over = said == _RESOLVED and severity == "Fatal" and item.get("recovered") is True
+    return Condition(kind, "True", changed_at=at) if kind is not None and is_over else None
 
 
 def _of_pod(pod: Mapping[str, Any]) -> Iterator[NodeEvent]:
@@ -156,7 +148,8 @@ def _of_pod(pod: Mapping[str, Any]) -> Iterator[NodeEvent]:
         for device in objects_in(resource.get("resources")):
             if node and device.get("health") == "Unhealthy":
                 message = f"{text(resource.get('name'), 253)} {text(device.get('resourceID'), 253)} is unhealthy"
-                yield NodeEvent(node, "DeviceUnhealthy", message, None, True, _uuid_in(message))
+                uuid = _UUID.search(message)
+                yield NodeEvent(node, "DeviceUnhealthy", message, None, True, uuid[0] if uuid else None)
 
 
 def _of_slice(document: Mapping[str, Any]) -> Iterator[NodeEvent]:
@@ -173,11 +166,6 @@ def _of_slice(document: Mapping[str, Any]) -> Iterator[NodeEvent]:
             if taint.get("effect") != "None" or reason != "DeviceUnhealthy":
                 node, at = node_name(text(spec.get("nodeName"), 253)), instant(taint.get("timeAdded"))
                 yield NodeEvent(node, reason, message, at, True, uuid if uuid and uuid.startswith("GPU-") else None)
-
-
-def _uuid_in(message: str) -> str | None:
-    found = _UUID.search(message)
-    return found[0] if found else None
 
 
 def node_conditions(item: Mapping[str, Any]) -> NodeConditions | None:

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
+from typing import Any
 
 from faultbridge.decode.data.patterns import Pattern, first_match, packaged_texts
 from faultbridge.decode.frames.chain import lines_of
 from faultbridge.decode.frames.clock import calendar_time, iso_instant
-from faultbridge.decode.frames.decoder import Decoded, Hints, evidence, truncate
+from faultbridge.decode.frames.decoder import Decoded, Hints, fault_of
 from faultbridge.decode.frames.line import Item
 from faultbridge.decode.frames.prefix import unprefixed
 from faultbridge.model.errors import Rejected
@@ -81,13 +82,8 @@ class LogRecord:
     program: str | None = None
     claimed: bool = False
 
-    @property
-    def is_of_persistence_daemon(self) -> bool:
-        """Return whether the persistence daemon wrote the record, or systemd wrote it about that daemon."""
-        return self.program == PERSISTENCE or (self.level == UNIT and "persistence" in self.text.lower())
 
-
-def records_of(lines: Iterable[Item], received_at: datetime | None) -> Iterator[LogRecord]:
+def _records_of(lines: Iterable[Item], received_at: datetime | None) -> Iterator[LogRecord]:
     """Yield the log records in the lines of a log."""
     current: LogRecord | None = None
     continuation: list[str] = []
@@ -123,17 +119,14 @@ def _joined(record: LogRecord | None, continuation: list[str]) -> Iterator[LogRe
         yield replace(record, text="\n".join([record.text, *continuation])) if has_more else record
 
 
-def _is_head(line: Item) -> bool:
-    """Return whether a line is the first line of a log record, or the title of `systemctl status`."""
-    text = line if isinstance(line, str) else line.text
-    return _framed_record(text, line, None) is not None or _STATUS_TITLE.search(text) is not None
-
-
 def _record(line: str, received_at: datetime | None) -> LogRecord | None:
     found = _HEAD.search(line[:_MAX_HEAD])
     if found is not None:
         found = found if len(line) <= _MAX_HEAD else _HEAD.search(line) or found
-        return replace(_headed(found), claimed=found.start() > 0 and _may_be_of_program(line, received_at))
+        if found.start() == 0:
+            return _headed(found)
+        message = unprefixed(line, received_at)
+        return replace(_headed(found), claimed=message.claimed or _HEAD.match(message.text) is None)
     text = _LEVEL.sub("", line, count=1) if line.startswith("[") else line
     if text.startswith(_BARE):
         return LogRecord(None, "ERROR", text.strip())
@@ -151,11 +144,6 @@ def _record(line: str, received_at: datetime | None) -> LogRecord | None:
         return None
     claimed = message.claimed or found["node"] is not None
     return LogRecord(message.observed_at, UNIT, found["text"].strip(), found["node"], claimed=claimed)
-
-
-def _may_be_of_program(line: str, received_at: datetime | None) -> bool:
-    message = unprefixed(line, received_at)
-    return message.claimed or _HEAD.match(message.text) is None
 
 
 def _headed(found: re.Match[str]) -> LogRecord:
@@ -214,7 +202,7 @@ def decode(body: bytes, hints: Hints) -> Decoded:
 
 def decode_lines(lines: Iterable[Item], hints: Hints) -> Decoded:
     """Return a fault for each switch error, and one fault with a count for each other distinct error."""
-    records = list(records_of(lines, hints.received_at))
+    records = list(_records_of(lines, hints.received_at))
     if not records:
         raise Rejected("no_framing", "no line has the head of a fabric manager record")
     positions: dict[tuple[str, str], int] = {}
@@ -237,9 +225,9 @@ def decode_lines(lines: Iterable[Item], hints: Hints) -> Decoded:
 
 def recognize(body: bytes) -> bool:
     """Return whether one of the first 50 lines is a record of this source, and none is a kernel line."""
-    lines = list(islice(lines_of(body), 50))
-    texts = [line if isinstance(line, str) else line.text for line in lines]
-    return any(map(_is_head, lines)) and not any(" kernel: " in text for text in texts)
+    lines = [(line if isinstance(line, str) else line.text, line) for line in islice(lines_of(body), 50)]
+    is_framed = any(_framed_record(text, line, None) or _STATUS_TITLE.search(text) for text, line in lines)
+    return is_framed and not any(" kernel: " in text for text, _ in lines)
 
 
 def _having_switches(records: Sequence[LogRecord]) -> list[bool]:
@@ -277,7 +265,8 @@ def _fault(record: LogRecord, *, has_switches: bool) -> Fault | None:
         return _switch_error(record, *matched)
     if level is None or (matched is None and level == UNIT):
         return None
-    if record.is_of_persistence_daemon:
+    is_about_persistence = record.level == UNIT and "persistence" in record.text.lower()
+    if record.program == PERSISTENCE or is_about_persistence:
         return _fault_of(record, PERSISTENCE_FAILED, NODE_COMPONENT, {"level": record.level})
     code = matched[0].code if matched and has_switches else ERROR
     fault = _fault_of(record, code, NODE_COMPONENT, {"level": record.level})
@@ -294,8 +283,6 @@ def _switch_error(record: LogRecord, row: Pattern, details: dict[str, str]) -> F
     return fault.classified(Severity.WARNING, Action.NONE)
 
 
-def _fault_of(record: LogRecord, code: str, component: Component, details: Mapping[str, str]) -> Fault:
-    details = {**details, **OF_SYSLOG} if record.claimed else details
-    return Fault(
-        SOURCE, code, component, truncate(record.text), record.at, evidence(record.text), details, node=record.node
-    )
+def _fault_of(record: LogRecord, code: str, component: Component, details: Mapping[str, Any]) -> Fault:
+    claims: Mapping[str, Any] = OF_SYSLOG if record.claimed else {}
+    return fault_of(SOURCE, code, component, record.text, None, record.at, record.node, **details, **claims)

@@ -27,9 +27,10 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.decode.data.counters import counters_of, expected_rate
-from faultbridge.decode.frames.decoder import Hints, bounded, evidence, is_virtual, truncate
+from faultbridge.decode.frames.decoder import Hints, Judged, fault_of, snapshot_of
 from faultbridge.decode.frames.documents import blocks, documents, text_of
 from faultbridge.decode.frames.prometheus import samples
+from faultbridge.decode.frames.values import bounded, elements, is_virtual, objects_in
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
@@ -53,13 +54,13 @@ _MEDIUM = re.compile(r"^\s{1,16}Port: ([^\n]{1,32})$", re.MULTILINE)
 _DETECTED = re.compile(r"^\s{1,16}Link detected: (yes|no)\b", re.MULTILINE)
 
 
-def is_ip_text(text: str) -> bool:
+def _is_ip_text(text: str) -> bool:
     """Return whether a text lists an interface with its state, as `ip link` prints it."""
     found = _LINK.search(text)
     return found is not None and _STATE.search(found[3]) is not None
 
 
-def is_ethtool_settings(text: str) -> bool:
+def _is_ethtool_settings(text: str) -> bool:
     """Return whether a text has ethtool's settings of an interface, including its link state."""
     return "NIC statistics:" not in text and _SETTINGS.search(text) is not None and _DETECTED.search(text) is not None
 
@@ -75,25 +76,17 @@ def _links(text: str) -> Iterator[dict[str, Any]]:
             yield link | ({"addr_info": [{"scope": "global"}]} if _GLOBAL.search(details) else {})
 
 
-def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
-    """Yield the name and values of each interface in ethtool settings."""
+def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str], Hashable]]:
+    """Yield the name, values and kind of each interface in ethtool settings; rates are compared within a kind."""
     for found, details in blocks(_SETTINGS, text):
         link, speed = _DETECTED.search(details), _SPEED.search(details)
-        if link is not None:
-            is_up = link[1] == "yes"
-            values: dict[str, int | str] = {"carrier": int(is_up)}
-            yield found[1], values | ({"link_rate": int(speed[1]) // 1000} if speed and is_up else {})
-
-
-def kinds_of(text: str) -> dict[str, Hashable]:
-    """Return the kind of each interface in ethtool settings, so that rates can be compared within a kind."""
-    found: dict[str, Hashable] = {}
-    for name, details in blocks(_SETTINGS, text):
         modes, medium = _MODES.search(details), _MEDIUM.search(details)
         supported = frozenset(_MODE.findall(modes[1])) if modes else frozenset()
-        if supported:
-            found[name[1]] = (medium[1].strip() if medium else "", supported)
-    return found
+        kind = (medium[1].strip() if medium else "", supported) if supported else None
+        if link is not None and not is_virtual(found[1]):
+            is_up = link[1] == "yes"
+            values: dict[str, int | str] = {"carrier": int(is_up)}
+            yield found[1], values | ({"link_rate": int(speed[1]) // 1000} if speed and is_up else {}), kind
 
 
 # Compares the rates of ports of the same kind within one record.
@@ -121,33 +114,27 @@ def compare_rates(source: str, rates: Iterable[PortRate], hints: Hints) -> Snaps
     at least two, and if more than half of them have the same rate. A port with a lower rate than this is faulty. The
     result is None if no ports can be compared.
     """
+    judged = list(_judged_rates(source, rates, hints))
+    return snapshot_of(source, judged, part="rates") if judged else None
+
+
+def _judged_rates(source: str, rates: Iterable[PortRate], hints: Hints) -> Iterator[Judged]:
     kinds: defaultdict[Hashable, dict[Component, int]] = defaultdict(dict)
-    covered: list[Component] = []
-    judged: list[Component] = []
-    present: list[Fault] = []
     for one in rates:
-        expected = expected_rate(hints.mappings, hints.cluster, one.component.name or "")
+        port, expected = one.component, expected_rate(hints.mappings, hints.cluster, one.component.name or "")
         if expected is None:
-            kinds[one.kind][one.component] = one.rate
-            continue
-        judged.append(one.component)
-        if one.rate < expected:
-            text = f"{one.component.name} has a rate of {one.rate} Gb/s; {expected} Gb/s are expected."
-            details = {"rate": str(one.rate), "expected": str(expected)}
-            present.append(Fault(source, BELOW, one.component, text, None, text, details))
+            kinds[one.kind][port] = one.rate
+        else:
+            text = f"{port.name} has a rate of {one.rate} Gb/s; {expected} Gb/s are expected."
+            fault = fault_of(source, BELOW, port, text, rate=str(one.rate), expected=str(expected))
+            yield BELOW, port, fault if one.rate < expected else None
     kinds.pop(None, None)
     for ports in kinds.values():
         usual, count = Counter(ports.values()).most_common(1)[0]
-        if len(ports) > 1 and 2 * count > len(ports):
-            covered += ports
-            present += (_slower(source, port, rate, usual) for port, rate in ports.items() if rate < usual)
-    covers = {code: tuple(ports) for code, ports in ((SLOWER, covered), (BELOW, judged)) if ports}
-    return Snapshot(source, covers, tuple(present), part="rates") if covers else None
-
-
-def _slower(source: str, port: Component, rate: int, usual: int) -> Fault:
-    text = f"{port.name} has a rate of {rate} Gb/s; most ports of its kind have {usual} Gb/s."
-    return Fault(source, SLOWER, port, text, None, text, {"rate": str(rate), "rate_of_peers": str(usual)})
+        for port, rate in ports.items() if len(ports) > 1 and 2 * count > len(ports) else ():
+            text = f"{port.name} has a rate of {rate} Gb/s; most ports of its kind have {usual} Gb/s."
+            fault = fault_of(source, SLOWER, port, text, rate=str(rate), rate_of_peers=str(usual))
+            yield SLOWER, port, fault if rate < usual else None
 
 
 SOURCE = "link-state"
@@ -169,34 +156,32 @@ def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
     if source == STATISTICS:
         return _of_statistics(body)
     text = text_of(body)
-    if is_ethtool_settings(text):
+    if _is_ethtool_settings(text):
         return tuple(_observations_of_settings(text, hints))
-    listed = (bounded(_links(text), _MAX_LINKS),) if is_ip_text(text) else documents(body)
+    listed = (bounded(_links(text), _MAX_LINKS),) if _is_ip_text(text) else documents(body)
     return tuple(observation for document in listed for observation in _observations(document))
 
 
 def _observations_of_settings(text: str, hints: Hints) -> Iterator[Observation]:
-    settings = [(name, values) for name, values in bounded(_settings(text), _MAX_LINKS) if not is_virtual(name)]
-    kinds = kinds_of(text)
-    rates = ((name, values.get("link_rate")) for name, values in settings)
-    ports = (PortRate(_nic(name), kinds.get(name), rate) for name, rate in rates if isinstance(rate, int))
+    settings = [(_nic(name), values, kind) for name, values, kind in bounded(_settings(text), _MAX_LINKS)]
+    rates = ((port, kind, values.get("link_rate")) for port, values, kind in settings)
+    ports = (PortRate(port, kind, rate) for port, kind, rate in rates if isinstance(rate, int))
     compared = compare_rates(SOURCE, ports, hints)
     if compared is not None:
         yield compared
-    yield from (CounterSample(SOURCE, _nic(name), values) for name, values in settings)
+    yield from (CounterSample(SOURCE, port, values) for port, values, _ in settings)
 
 
 def _observations(document: object) -> Iterator[Observation]:
-    links = tuple(_links_of_link_state(document))
     configured = _configured(document)
-    by_name = {str(link["ifname"]): link for link in links}
-    in_use = {name: link for name, link in by_name.items() if _in_use(link, configured)}
-    bounded(in_use)
-    absent = sorted((configured or frozenset()) - by_name.keys())
-    present = [_down(name, link) for name, link in in_use.items() if _is_down(link)]
-    present += [_absent(name) for name in absent]
-    covers = {DOWN_CODE: _nics(in_use), ABSENT_CODE: _nics([*in_use, *absent])} if in_use or absent else {}
-    yield Snapshot(SOURCE, covers, tuple(present))
+    by_name = {str(link["ifname"]): link for link in _links_of_link_state(document)}
+    in_use = bounded(name for name, link in by_name.items() if _in_use(link, configured))
+    judged: list[Judged] = [(DOWN_CODE, _nic(name), _down(name, by_name[name])) for name in in_use]
+    judged += ((ABSENT_CODE, _nic(name), None) for name in in_use)
+    for name in sorted((configured or frozenset()) - by_name.keys()):
+        text, raw = f"{name} is configured but absent.", f"no interface {name}"
+        judged.append((ABSENT_CODE, _nic(name), fault_of(SOURCE, ABSENT_CODE, _nic(name), text, raw)))
+    yield snapshot_of(SOURCE, judged)
     for name, link in by_name.items():
         if _is_physical(link):
             state = str(link["operstate"])[:32]
@@ -207,7 +192,7 @@ def recognize(_source: str, body: bytes) -> bool:
     """Return whether a body probably lists interfaces with their states, or has ethtool settings."""
     if body.lstrip()[:1] in {b"[", b"{"}:
         return b'"ifname"' in body and b'"operstate"' in body
-    return is_ip_text(text_of(body)) or is_ethtool_settings(text_of(body))
+    return _is_ip_text(text_of(body)) or _is_ethtool_settings(text_of(body))
 
 
 def _links_of_link_state(document: object) -> Iterator[_Link]:
@@ -236,20 +221,16 @@ def _configured(document: object) -> frozenset[str] | None:
 def _in_use(link: _Link, configured: frozenset[str] | None) -> bool:
     if configured is not None and link["ifname"] in configured:
         return True
-    return _is_physical(link) and "UP" in _flags(link) and (_master(link) is not None or _has_address(link))
+    has_address = any(address.get("scope") == "global" for address in objects_in(link.get("addr_info")))
+    return _is_physical(link) and "UP" in _flags(link) and (_master(link) is not None or has_address)
 
 
 def _is_physical(link: _Link) -> bool:
     return link.get("link_type", "ether") in _LINK_TYPES and not is_virtual(link["ifname"])
 
 
-def _is_down(link: _Link) -> bool:
-    return str(link["operstate"]).upper() in _DOWN_STATES or "NO-CARRIER" in _flags(link)
-
-
-def _flags(link: _Link) -> tuple[str, ...]:
-    flags = link.get("flags")
-    return tuple(str(flag)[:32] for flag in flags[:32]) if isinstance(flags, list) else ()
+def _flags(link: _Link) -> list[str]:
+    return [str(flag)[:32] for flag in elements(link.get("flags"))[:32]]
 
 
 def _master(link: _Link) -> str | None:
@@ -257,31 +238,17 @@ def _master(link: _Link) -> str | None:
     return master[:64] if isinstance(master, str) and master else None
 
 
-def _has_address(link: _Link) -> bool:
-    addresses = link.get("addr_info")
-    listed = addresses if isinstance(addresses, list) else []
-    return any(isinstance(address, dict) and address.get("scope") == "global" for address in listed)
+def _down(name: str, link: _Link) -> Fault | None:
+    """Return the fault of an interface that is down, or None if it is up."""
+    flags, state = " ".join(_flags(link)), str(link["operstate"])[:32]
+    has_carrier = "NO-CARRIER" not in flags
+    if has_carrier and state.upper() not in _DOWN_STATES:
+        return None
+    text, raw = f"{name} is {state}{'' if has_carrier else ', no carrier'}.", f"{name}: <{flags}> state {state}"
+    return fault_of(SOURCE, DOWN_CODE, _nic(name), text, raw, operstate=state, flags=flags, master=_master(link))
 
 
-def _down(name: str, link: _Link) -> Fault:
-    flags, master = " ".join(_flags(link)), _master(link)
-    state = str(link["operstate"])[:32]
-    details = {"operstate": state, "flags": flags} | ({"master": master} if master else {})
-    text = f"{name} is {state}" + (", no carrier" if "NO-CARRIER" in flags else "")
-    return Fault(
-        SOURCE, DOWN_CODE, _nic(name), truncate(f"{text}."), None, evidence(f"{name}: <{flags}> state {state}"), details
-    )
-
-
-def _absent(name: str) -> Fault:
-    return Fault(SOURCE, ABSENT_CODE, _nic(name), f"{name} is configured but absent.", None, f"no interface {name}")
-
-
-def _nics(names: Mapping[str, _Link] | list[str]) -> tuple[Component, ...]:
-    return tuple(_nic(name) for name in names)
-
-
-def _nic(name: str) -> Component:
+def _nic(name: str | None) -> Component:
     return Component(ComponentType.NIC, name=name)
 
 
@@ -298,16 +265,9 @@ def _of_statistics(body: bytes) -> tuple[Observation, ...]:
     found = list(_of_metrics(text) if METRICS[0] in text else _of_text(text))
     if not found:
         raise Rejected("no_framing", "no statistics of an interface")
-    with_threshold = counters_of(STATISTICS)
-    samples_by_name = (
-        (name, {counter_name: value for counter_name, value in values.items() if counter_name in with_threshold})
-        for name, values in found
-    )
-    return tuple(
-        CounterSample(STATISTICS, Component(ComponentType.NIC, name=name), values)
-        for name, values in samples_by_name
-        if values
-    )
+    known = counters_of(STATISTICS)
+    kept = ((name, {counter: value for counter, value in values.items() if counter in known}) for name, values in found)
+    return tuple(CounterSample(STATISTICS, _nic(name), values) for name, values in kept if values)
 
 
 def _of_text(text: str) -> Iterator[tuple[str | None, dict[str, int | str]]]:

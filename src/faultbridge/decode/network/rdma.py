@@ -25,24 +25,16 @@ from msgspec import field as struct_field
 
 from faultbridge.decode.data import table
 from faultbridge.decode.data.counters import counters_of, efa_rates_with
-from faultbridge.decode.frames.decoder import (
-    Hints,
-    attributes_of,
-    bounded,
-    digits,
-    evidence,
-    members,
-    number,
-    pci_of,
-    truncate,
-)
-from faultbridge.decode.frames.decoder import text as field_text
+from faultbridge.decode.frames.decoder import Hints, Judged, fault_of, snapshot_of
 from faultbridge.decode.frames.documents import blocks, loads, objects, text_of
 from faultbridge.decode.frames.prometheus import samples
+from faultbridge.decode.frames.values import bounded, digits, members, number, pci_of
+from faultbridge.decode.frames.values import text as field_text
 from faultbridge.decode.network.link_state import PortRate, compare_rates
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
-from faultbridge.model.faults import Component, CounterSample, EfaRates, Fault, Observation, Snapshot
+from faultbridge.model.faults import Component, CounterSample, EfaRates, Fault, Observation
+from faultbridge.model.values import replace
 
 METRICS = ("node_infiniband_",)
 _TABLE = table("rdma")
@@ -89,7 +81,7 @@ class Port(Struct):
         return self.vendor == _AMAZON or _EFA.match(self.device) is not None
 
 
-def ports_of(body: str) -> tuple[Port, ...] | None:
+def _ports_of(body: str) -> tuple[Port, ...] | None:
     """Return up to 512 ports in a sysfs tree or in metrics, in order, or None for other input."""
     if body.lstrip()[:1] == "{":
         pairs = [
@@ -105,23 +97,23 @@ def ports_of(body: str) -> tuple[Port, ...] | None:
     return _of_metrics(body) if METRICS[0] in body else None
 
 
-def _samples(pairs: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """Yield the (path, value) pairs of each sample of a sysfs tree."""
+def _samples(pairs: list[tuple[str, str]]) -> Iterator[dict[str, str]]:
+    """Yield each sample of a sysfs tree: its values by path. A path that occurs again starts the next sample."""
     sample: dict[str, str] = {}
     for path, value in pairs:
         if path in sample:
-            yield list(sample.items())
+            yield sample
             sample = {}
         sample[path] = value
-    yield list(sample.items())
+    yield sample
 
 
-def _of_tree(pairs: list[tuple[str, str]]) -> tuple[Port, ...]:
+def _of_tree(sample: Mapping[str, str]) -> tuple[Port, ...]:
     ports: dict[tuple[str, int], Port] = {}
     devices: dict[str, str] = {}
     facts: dict[str, dict[str, str]] = {}
     netdevs: dict[str, dict[str, str]] = {}
-    for path, text in pairs:
+    for path, text in sample.items():
         found, value = _PORT.search(path), text.strip()
         if found and len(ports) < MAX_PORTS:
             port = ports.setdefault((found[1], int(found[2])), Port(found[1], int(found[2])))
@@ -179,12 +171,7 @@ def _of_metrics(body: str) -> tuple[Port, ...]:
     return found
 
 
-def state_number(text: str | None) -> int | None:
-    """Return the number before the colon in a state such as `4: ACTIVE`, or None if there is none."""
-    return digits((text or "").partition(":")[0].strip(), 2)
-
-
-def gigabits(text: str | None) -> int | None:
+def _gigabits(text: str | None) -> int | None:
     """Return the rate in Gb/s of a text such as `200 Gb/sec (4X HDR)` or `200`, or None for other text."""
     found = re.match(r"(\d{1,5})(?:\.\d{1,3})?(?: Gb/sec|$)", (text or "").strip())
     return int(found[1]) if found else None
@@ -201,31 +188,29 @@ _LINK = re.compile(
 )
 
 
-def is_rdma_link(body: bytes) -> bool:
+def _is_rdma_link(body: bytes) -> bool:
     """Return whether a body is probably the output of `rdma link`."""
     is_json = b'"physical_state"' in body and b'"ifname"' in body
     return is_json or (b" physical_state " in body and _LINK.search(text_of(body)) is not None)
 
 
-def ports_of_rdma_link(body: str) -> Iterator[Port]:
+def _ports_of_rdma_link(body: str) -> Iterator[Port]:
     """Yield the ports in the output of `rdma link` in order, up to 512."""
     if body.lstrip()[:1] in {"[", "{"}:
-        for _, link in list(objects(body))[:MAX_PORTS]:
-            name = field_text(link.get("ifname"), 64)
-            if name is not None and "physical_state" in link:
-                port = min(number(link.get("port")) or 1, 999)
-                yield _port(name, port, str(link.get("state", "")), str(link["physical_state"]))
-        return
-    for found in list(_LINK.finditer(body))[:MAX_PORTS]:
-        yield _port(found[1], int(found[2]), found[3], found[4])
+        links = (link for _, link in list(objects(body))[:MAX_PORTS] if "physical_state" in link)
+        rows = (
+            (name, min(number(link.get("port")) or 1, 999), str(link.get("state", "")), str(link["physical_state"]))
+            for link in links
+            if (name := field_text(link.get("ifname"), 64)) is not None
+        )
+    else:
+        rows = ((one[1], int(one[2]), one[3], one[4]) for one in islice(_LINK.finditer(body), MAX_PORTS))
+    for name, port, state, physical in rows:
+        fields = {"state": _state_text("states", state), "phys_state": _state_text("physical_states", physical)}
+        yield Port(name, port, {field: value for field, value in fields.items() if value})
 
 
-def _port(name: str, number: int, state: str, physical: str) -> Port:
-    fields = {"state": state_text("states", state), "phys_state": state_text("physical_states", physical)}
-    return Port(name, number, {field: value for field, value in fields.items() if value})
-
-
-def state_text(kind: str, word: str) -> str | None:
+def _state_text(kind: str, word: str) -> str | None:
     """Return the text of sysfs, such as `5: LinkUp`, for a word of another tool; None for an unknown word."""
     text: str | None = _TABLE[kind].get(word.upper().replace("_", ""))
     return text
@@ -253,32 +238,26 @@ _MODULE_FAULTS = ("Module FW Fault", "DataPath FW Fault", "Tx Fault [per lane]")
 MODULE_FAULT = "module_fault"
 
 
-def is_port_tool(body: bytes) -> bool:
+def _is_port_tool(body: bytes) -> bool:
     """Return whether a body is probably the output of perfquery, or of mlxlink with its counters."""
     return (b"counters: Lid " in body and b"PortSelect:." in body) or _SECTIONS[0].encode() in body
 
 
-def ports_of_tools(body: str) -> tuple[Port, ...]:
-    """Return up to 512 ports in the output of perfquery and mlxlink, in order.
+def _ports_of_tools(body: str) -> Iterator[Port]:
+    """Yield the ports in the output of perfquery and mlxlink, in order.
 
     If both tools print counters of a port, the counters of the second tool are left out. Raises `Rejected` for an
     output of mlxlink without a device name or with incomplete JSON.
     """
-    readers: dict[tuple[str, int], object] = {}
-    found = (
-        port
-        for device, text in _outputs(_COLOR.sub("", body))
-        for read in (_of_perfquery, _of_mlxlink)
-        for port in read(device, text)
-        # The tools count with different widths, so a port has the counters of only one of them.
-        if readers.setdefault((port.device, port.number), read) is read or _without_counters(port)
-    )
-    return tuple(islice(found, MAX_PORTS))
-
-
-def _without_counters(port: Port) -> bool:
-    port.counters = {}
-    return bool(port.fields)
+    tools: dict[tuple[str, int], object] = {}
+    for device, text in _outputs(_COLOR.sub("", body)):
+        for read in (_of_perfquery, _of_mlxlink):
+            for port in read(device, text):
+                # The tools count with different widths, so a port has the counters of only one of them.
+                is_first = tools.setdefault((port.device, port.number), read) is read
+                port.counters = port.counters if is_first else {}
+                if is_first or port.fields:
+                    yield port
 
 
 def _outputs(body: str) -> Iterator[tuple[tuple[str, int] | None, str]]:
@@ -333,16 +312,16 @@ _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 def _decode_states(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return health snapshots of port states and port rates, and a counter sample of each readable port."""
     text = text_of(body)
-    tree = ports_of(text)
+    tree = _ports_of(text)
     listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
-    ports = tree if tree is not None else listed or tuple(ports_of_rdma_link(text) if is_rdma_link(body) else ())
+    ports = tree if tree is not None else listed or tuple(_ports_of_rdma_link(text) if _is_rdma_link(body) else ())
     gone = tuple(_PANIC.findall(text))  # the devices at which `ibstat` stopped, because they disappeared
     if not ports and not gone:
         raise Rejected("no_framing", "no port of an InfiniBand device")
-    return states_of(ports, hints, gone)
+    return _states_of(ports, hints, gone)
 
 
-def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> tuple[Observation, ...]:
+def _states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> tuple[Observation, ...]:
     """Return health snapshots of port states and of compared rates, and a counter sample of each port.
 
     - The snapshot of the compared rates is left out if no rates can be compared.
@@ -350,36 +329,47 @@ def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> 
     - A port whose state cannot be read is left out.
     - Of an Elastic Fabric Adapter, only the rate is observed, because such a port always reports that it is active.
     """
-    readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
-    present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
+    readable = [port for port in ports if not port.is_efa and _state(port) is not None]
     compared = compare_rates(STATES, _rates(readable), hints)
-    states = Snapshot(STATES, _covers(readable, gone), tuple(present), efa_rates=_efa_rates(ports, hints))
+    states = replace(snapshot_of(STATES, _judged(readable, gone)), efa_rates=_efa_rates(ports, hints))
     return (states, *([compared] if compared else []), *(_link_reading(port) for port in readable))
 
 
+def _state(port: Port, name: str = "state") -> int | None:
+    """Return the number before the colon in a state such as `4: ACTIVE`, or None if there is none."""
+    return digits(port.fields.get(name, "").partition(":")[0].strip(), 2)
+
+
 def _efa_rates(ports: Iterable[Port], hints: Hints) -> EfaRates | None:
-    rates = {port.component: gigabits(port.fields.get("rate")) for port in ports if port.is_efa}
+    rates = {port.component: _gigabits(port.fields.get("rate")) for port in ports if port.is_efa}
     reported = {device: rate for device, rate in rates.items() if rate is not None}
     return EfaRates(reported, efa_rates_with(hints.mappings)) if reported else None
 
 
 def _has_states(body: bytes) -> bool:
     """Return whether a body is probably output of ibstat, ibstatus or rdma link, or lists port states."""
-    if b"CA '" in body or b"Infiniband device '" in body or is_rdma_link(body):
+    if b"CA '" in body or b"Infiniband device '" in body or _is_rdma_link(body):
         return True
     tree = b"/infiniband/" in body and b"/state" in body and b"counters/" not in body
     return tree or (b"node_infiniband_state_id" in body and b"node_infiniband_link_downed" not in body)
 
 
-def _covers(readable: Iterable[Port], gone: Iterable[str]) -> dict[str, tuple[Component, ...]]:
-    ports = tuple(readable)
-    present_ports = tuple(port.component for port in ports)
-    with_netdev = tuple(port.component for port in ports if port.netdev.get("operstate"))
-    absent = tuple(Component(ComponentType.NIC, name=name) for name in gone)
-    up = tuple(port.component for port in ports if state_number(port.fields.get("phys_state")) == _LINK_UP)
-    # A link that is up clears the fault of its loss; a link that is down clears nothing.
-    covers = {STUCK: present_ports, NETDEV_DOWN: with_netdev, ABSENT: (*present_ports, *absent), "net.ib_port_down": up}
-    return {code: components for code, components in covers.items() if components}
+def _judged(ports: Iterable[Port], gone: Iterable[str]) -> Iterator[Judged]:
+    for port in ports:
+        nic, is_up, interface = port.component, _state(port, "phys_state") == _LINK_UP, port.netdev.get("name")
+        text = f"{nic.name} has a link that does not become active (state INIT)."
+        yield STUCK, nic, _state_fault(port, STUCK, text) if is_up and _state(port) == _INIT else None
+        if operstate := port.netdev.get("operstate"):
+            text = f"{nic.name} is active, but its interface {interface} is down."
+            is_down = _state(port) == _ACTIVE and operstate == "down"
+            yield NETDEV_DOWN, nic, _state_fault(port, NETDEV_DOWN, text) if is_down else None
+        yield ABSENT, nic, None
+        if is_up:
+            # A link that is up clears the fault of its loss; a link that is down clears nothing.
+            yield "net.ib_port_down", nic, None
+    for name in gone:
+        nic = Component(ComponentType.NIC, name=name)
+        yield ABSENT, nic, fault_of(STATES, ABSENT, nic, f"{name} is absent.", f"stat of IB device '{name}' failed")
 
 
 def _rates(ports: Iterable[Port]) -> Iterator[PortRate]:
@@ -389,42 +379,23 @@ def _rates(ports: Iterable[Port]) -> Iterator[PortRate]:
     different subnet managers belong to different fabrics, so they are not compared with each other.
     """
     for port in ports:
-        rate, layer = gigabits(port.fields.get("rate")), port.fields.get("link_layer")
-        is_active = state_number(port.fields.get("state")) == _ACTIVE
-        if rate is not None and is_active:
+        rate, layer = _gigabits(port.fields.get("rate")), port.fields.get("link_layer")
+        if rate is not None and _state(port) == _ACTIVE:
             kind = (port.model, layer, port.fields.get("sm_lid"))
             yield PortRate(port.component, kind if port.model or layer == "InfiniBand" else None, rate)
 
 
-def _faults(port: Port) -> Iterator[Fault]:
-    state, physical = state_number(port.fields.get("state")), state_number(port.fields.get("phys_state"))
-    if physical == _LINK_UP and state == _INIT:
-        yield _state_fault(port, STUCK, f"{port.component.name} has a link that does not become active (state INIT).")
-    elif state == _ACTIVE and port.netdev.get("operstate") == "down":
-        interface = port.netdev["name"]
-        yield _state_fault(
-            port, NETDEV_DOWN, f"{port.component.name} is active, but its interface {interface} is down."
-        )
-
-
 def _state_fault(port: Port, code: str, message: str) -> Fault:
-    states = {name: port.fields.get(name) for name in ("state", "phys_state", "rate", "link_layer")}
+    states: dict[str, Any] = {name: port.fields.get(name) for name in ("state", "phys_state", "rate", "link_layer")}
     states |= {"interface": port.netdev.get("name"), "operstate": port.netdev.get("operstate"), "pci": port.pci}
     shown = ", ".join(f"{name}: {value}" for name, value in states.items() if value)
-    return Fault(STATES, code, port.component, truncate(message), None, evidence(shown), attributes_of(**states))
-
-
-def _absent(name: str) -> Fault:
-    component = Component(ComponentType.NIC, name=name)
-    return Fault(STATES, ABSENT, component, f"{name} is absent.", None, f"stat of IB device '{name}' failed")
+    return fault_of(STATES, code, port.component, message, shown, **states)
 
 
 def _link_reading(port: Port) -> CounterSample:
-    values: dict[str, int | str] = {"ib_link": int(state_number(port.fields.get("phys_state")) == _LINK_UP)}
-    rate = gigabits(port.fields.get("rate"))
-    if rate is not None:
-        values["ib_rate"] = rate
-    return CounterSample(STATES, port.component, values)
+    values: dict[str, int | str] = {"ib_link": int(_state(port, "phys_state") == _LINK_UP)}
+    rate = _gigabits(port.fields.get("rate"))
+    return CounterSample(STATES, port.component, values | ({"ib_rate": rate} if rate is not None else {}))
 
 
 _CA = re.compile(r"^CA '([^']{1,64})'", re.MULTILINE)
@@ -437,11 +408,13 @@ _PANIC = re.compile(r"^ibpanic: .{0,128}\bIB device '([^']{1,64})' failed", re.M
 
 
 def _ports_of_ibstat(body: str) -> Iterator[Port]:
-    names = _TABLE["ibstat"]
     for name, block in blocks(_CA, body):
         model = _MODEL.search(block)
         for place, fields in blocks(_IBSTAT_PORT, block):
-            stated = {names[item]: _numbered(item, value.strip()) for item, value in _IBSTAT_FIELD.findall(fields)}
+            stated: dict[str, str] = {}
+            for label, text in _IBSTAT_FIELD.findall(fields):
+                kind, value = {"State": "states", "Physical state": "physical_states"}.get(label), text.strip()
+                stated[_TABLE["ibstat"][label]] = (_state_text(kind, value) if kind else None) or value
             yield Port(name[1], int(place[1]), stated, model=model[1] if model else None)
 
 
@@ -449,11 +422,6 @@ def _ports_of_ibstatus(body: str) -> Iterator[Port]:
     for heading, block in blocks(_STATUS, body):
         fields = {name.replace(" ", "_"): value.strip() for name, value in _STATUS_FIELD.findall(block)}
         yield Port(heading[1], int(heading[2]), fields)
-
-
-def _numbered(name: str, value: str) -> str:
-    kind = {"State": "states", "Physical state": "physical_states"}.get(name)
-    return (state_text(kind, value) if kind else None) or value
 
 
 COUNTERS = "rdma-counters"
@@ -466,22 +434,25 @@ def _decode_counters(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     threshold gives one counter sample with only these counters.
     """
     document = text_of(body)
-    if is_port_tool(body):
-        ports = ports_of_tools(document)
+    if _is_port_tool(body):
+        ports = tuple(islice(_ports_of_tools(document), MAX_PORTS))
     else:
-        ports = tuple(_statistic(document)) if document.lstrip()[:1] == "[" else ports_of(document) or ()
+        ports = tuple(_statistic(document)) if document.lstrip()[:1] == "[" else _ports_of(document) or ()
     ports = ports or tuple(bounded(_listed(document), MAX_PORTS))
     if not ports:
         raise Rejected(
             "no_framing", "no counter of an RDMA port; put a line `# DEVICE/PORT` before counters without one"
         )
-    with_threshold = counters_of(COUNTERS)
-    kept = ({name: port.counters[name] for name in port.counters if name in with_threshold} for port in ports)
-    samples = [CounterSample(COUNTERS, port.component, {**values}) for port, values in zip(ports, kept, strict=True)]
-    faults = (_tool_fault(port, name, code) for port in ports for name, code in _FAULTS.items() if name in port.fields)
-    with_state = [port for port in ports if state_number(port.fields.get("state")) is not None]
-    states = states_of(with_state, hints) if with_state else ()
-    return (*faults, *states, *(sample for sample in samples if sample.values))
+    known = counters_of(COUNTERS)
+    kept = [(port, {name: port.counters[name] for name in port.counters if name in known}) for port in ports]
+    samples = (CounterSample(COUNTERS, port.component, {**values}) for port, values in kept if values)
+    stated = (
+        (port, code, port.fields[name]) for port in ports for name, code in _FAULTS.items() if name in port.fields
+    )
+    shown = ((port.component, code, error, f"{port.component.name}: {error}") for port, code, error in stated)
+    faults = (fault_of(COUNTERS, code, nic, f"{text}.", text, error=error) for nic, code, error, text in shown)
+    with_state = [port for port in ports if _state(port) is not None]
+    return (*faults, *(_states_of(with_state, hints) if with_state else ()), *samples)
 
 
 def _has_counters(body: bytes) -> bool:
@@ -490,16 +461,10 @@ def _has_counters(body: bytes) -> bool:
     statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
     statistics = statistics and b'"physical_state"' not in body
     listed = (b"link " in body or b" :" in body) and _LISTED.search(text_of(body)) is not None
-    return tree or b"node_infiniband_link_downed" in body or statistics or listed or is_port_tool(body)
+    return tree or b"node_infiniband_link_downed" in body or statistics or listed or _is_port_tool(body)
 
 
 _FAULTS = {MODULE_FAULT: "net.port_module_error", SIGNAL_FAULT: "net.link_integrity"}
-
-
-def _tool_fault(port: Port, name: str, code: str) -> Fault:
-    shown = f"{port.component.name}: {port.fields[name]}"
-    return Fault(COUNTERS, code, port.component, f"{shown}.", None, evidence(shown), {"error": port.fields[name]})
-
 
 # `rdma statistic` as text, on one line or one counter a line; or counters of sysfs without their path.
 _LISTED = re.compile(
@@ -521,20 +486,11 @@ def _statistic(document: str) -> Iterator[Port]:
     """Yield the ports of `rdma -j statistic`. Newer versions nest the counters one level deeper."""
     for _, link in list(objects(document))[:MAX_PORTS]:
         name = field_text(link.get("ifname"), 64)
-        if name is None or "port" not in link:
-            continue
-        port = Port(name, min(number(link["port"]) or 1, 999))
-        port.counters = dict(_counted(link))
-        for nested in link.values():
-            port.counters |= dict(_counted(members(nested)))
-        yield port
-
-
-def _counted(document: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    for name, value in document.items():
-        count = number(value)
-        if count is not None and name not in {"ifindex", "port"}:
-            yield name[:64], count
+        if name is not None and "port" in link:
+            pairs = [pair for group in (link, *map(members, link.values())) for pair in group.items()]
+            counts = ((counter[:64], number(value)) for counter, value in pairs if counter not in {"ifindex", "port"})
+            counters = {counter: count for counter, count in counts if count is not None}
+            yield Port(name, min(number(link["port"]) or 1, 999), counters=counters)
 
 
 def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:

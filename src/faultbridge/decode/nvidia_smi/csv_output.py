@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
 
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.clock import iso_instant
-from faultbridge.decode.frames.decoder import Hints, bounded, digits
+from faultbridge.decode.frames.decoder import Hints
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import samples
+from faultbridge.decode.frames.values import bounded, digits
 from faultbridge.decode.nvidia_smi import snapshot as smi
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
@@ -28,7 +28,7 @@ from faultbridge.model.faults import Observation
 SOURCE = "nvidia-smi-query-csv"
 _UNIT = re.compile(r" \[[^\]]{1,10}\]$")
 _TIME = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?")
-_BRACKETED = re.compile(r"\[([^\[\]]{1,80})\]")
+_BRACKETED = re.compile(r"\[([^\[\]]{1,80})\]$")
 _PAGE = "retired_pages.address"
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _IDENTITIES = frozenset({"uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index", "serial", "gpu_serial"})
@@ -62,15 +62,13 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if _PAGE in names:
         return (smi.gpu_snapshot(SOURCE, _with_page_counts(rows), None, complete=False, stated_faults=stated_faults),)
     gpu_rows = bounded(rows)
-    at = next((found for row in gpu_rows if (found := _time(row.get("timestamp", ""))) is not None), None)
+    stamps = (stamp for row in gpu_rows if _TIME.fullmatch(stamp := row.get("timestamp", "")))
+    at = next((found for stamp in stamps if (found := iso_instant(stamp.replace("/", "-")))), None)
     node = next((row["hostname"] for row in gpu_rows if row.get("hostname")), None)
     is_whole = bool(gpu_rows) and all(row.get("count") == str(len(gpu_rows)) for row in gpu_rows)
     complete = is_whole and not stated_faults
-    return (
-        smi.gpu_snapshot(
-            SOURCE, map(_gpu_output, gpu_rows), at, complete=complete, stated_faults=stated_faults, node=node
-        ),
-    )
+    outputs = map(_gpu_output, gpu_rows)
+    return (smi.gpu_snapshot(SOURCE, outputs, at, complete=complete, stated_faults=stated_faults, node=node),)
 
 
 def recognize(body: bytes) -> bool:
@@ -82,8 +80,12 @@ def recognize(body: bytes) -> bool:
 def _header(line: str) -> str | None:
     """Return the names of the columns in a line: a header, or the command of an output without a header."""
     command = _COMMAND.search(line[:_MAX_HEADER])
-    names = command[1] if command and "noheader" in line else "" if command else line
-    return names if names and _is_header(names) else None
+    header = command[1] if command and "noheader" in line else "" if command else line
+    if not header or len(header) > _MAX_HEADER:
+        return None
+    names = set(_names(header))
+    is_known = any(name in _KNOWN_FIELDS or name.startswith(_FIELD_PREFIXES) for name in names)
+    return header if is_known and names & {*_IDENTITIES, "name", "gpu_name"} else None
 
 
 def _rows_of_metrics(text: str) -> Iterator[dict[str, str]]:
@@ -107,14 +109,6 @@ def _names(line: str) -> list[str]:
     return [_UNIT.sub("", name.strip()) for name in line.rstrip("\r").split(",")]
 
 
-def _is_header(line: str) -> bool:
-    if len(line) > _MAX_HEADER:
-        return False
-    names = set(_names(line))
-    identified = bool(names & _IDENTITIES) or "name" in names or "gpu_name" in names
-    return identified and any(name in _KNOWN_FIELDS or name.startswith(_FIELD_PREFIXES) for name in names)
-
-
 # A header with all fields of a driver has about 8 KB.
 _MAX_HEADER = 16 * 1024
 _KNOWN_FIELDS = frozenset(
@@ -133,7 +127,8 @@ def _row(line: str, names: list[str]) -> dict[str, str] | None:
 
 
 def _gpu_output(row: Mapping[str, str]) -> smi.GpuOutput:
-    fields = {_field_path(name): _without_brackets(cell) for name, cell in row.items()}
+    # A cell in brackets states why it has no value.
+    fields = {_field_path(name): found[1] if (found := _BRACKETED.match(cell)) else cell for name, cell in row.items()}
     total = row.get(f"{_VOLATILE}total", "")
     parts = ("dram_uncorrectable", "sram_uncorrectable")
     if not any(fields.get(f"ecc_errors/volatile/{part}", "").isdigit() for part in parts):
@@ -152,11 +147,6 @@ def _field_path(name: str) -> str:
     return _FIELD_PATHS.get(name) or (name.replace(".", "/") if name.startswith("fabric.") else name)
 
 
-def _without_brackets(cell: str) -> str:
-    bracketed = _BRACKETED.fullmatch(cell)
-    return bracketed[1] if bracketed else cell
-
-
 def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[smi.GpuOutput]:
     """Yield each GPU of a list of retired pages, with the number of its pages."""
     outputs: dict[str, smi.GpuOutput] = {}
@@ -171,7 +161,3 @@ def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[smi.GpuOutput]
         yield smi.GpuOutput(
             {**output.fields, "retired_pages/single_bit": str(counts[name])}, output.component, output.texts
         )
-
-
-def _time(text: str) -> datetime | None:
-    return iso_instant(text.replace("/", "-")) if _TIME.fullmatch(text) else None

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
 
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.clock import MONTHS, calendar_time
-from faultbridge.decode.frames.decoder import bounded, digits, evidence, fault_of, pci_of, truncate
+from faultbridge.decode.frames.decoder import Judged, evidence, fault_of, snapshot_of, truncate
+from faultbridge.decode.frames.values import bounded, digits, pci_of
 from faultbridge.decode.kernel.xid import recovery_verdict
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Snapshot
 
-# Checks the nvidia-smi fields of one GPU. A check returns None if its fields cannot be read.
+# Checks the nvidia-smi fields of one GPU. A check yields nothing if its fields cannot be read.
 #
 # The name of a field is its path in the XML output, such as `ecc_errors/volatile/dram_uncorrectable`. Other output
 # formats use the same names.
 
 LOST = "GPU is lost"
 NEEDS_RESET = "GPU requires reset"
-SENSOR_ERRORS = frozenset({"ERR!", "[ERR!]", "Unknown Error", "[Unknown Error]"})
+_SENSOR_ERRORS = frozenset({"ERR!", "[ERR!]", "Unknown Error", "[Unknown Error]"})
 
 
 class GpuCheckResult(Struct, frozen=True):
@@ -38,26 +39,26 @@ class GpuCheckResult(Struct, frozen=True):
 
 
 Fields = Mapping[str, str]
-Check = Callable[[Fields], GpuCheckResult | None]
+_Results = Iterator[GpuCheckResult]
+_CLOCKS = ("clocks_event_reasons/clocks_event_reason_", "clocks_throttle_reasons/clocks_throttle_reason_")
 
 
-def _flags(code: str, message: str, *paths: str, wrong: str = "Yes", good: str = "No") -> Check:
-    def check(gpu: Fields) -> GpuCheckResult | None:
-        values = {path: text for path in paths if (text := gpu.get(path)) in {wrong, good}}
-        if not values:
-            return None
-        bad = {path.rpartition("/")[2]: text for path, text in values.items() if text == wrong}
-        return GpuCheckResult(code, message if bad else "", bad)
-
-    return check
+def _flags(gpu: Fields) -> _Results:
+    for row in table("nvidia_smi")["flags"]:
+        values = {path: text for path in row["fields"] if (text := gpu.get(path)) in {"Yes", "No"}}
+        if values:
+            bad = {path.rpartition("/")[2]: text for path, text in values.items() if text == "Yes"}
+            yield GpuCheckResult(row["code"], row["message"] if bad else "", bad)
 
 
-def _clocks(code: str, message: str, reason: str) -> Check:
-    paths = (
-        f"clocks_event_reasons/clocks_event_reason_{reason}",
-        f"clocks_throttle_reasons/clocks_throttle_reason_{reason}",
-    )
-    return _flags(code, message, *paths, wrong="Active", good="Not Active")
+def _clocks(gpu: Fields) -> _Results:
+    for row in table("nvidia_smi")["clocks"]:
+        paths = [path + row["reason"] for path in _CLOCKS]
+        bad = {path.rpartition("/")[2]: "Active" for path in paths if gpu.get(path) == "Active"}
+        if any(gpu.get(path + cause) == "Active" for path in _CLOCKS for cause in row.get("unless", ())):
+            yield GpuCheckResult(row["code"])
+        elif bad or any(gpu.get(path) == "Not Active" for path in paths):
+            yield GpuCheckResult(row["code"], row["message"] if bad else "", bad)
 
 
 # SRAM errors are one number or two parts, by GPU and driver. Old GPUs have only a total. A GPU in MIG mode may count
@@ -71,117 +72,91 @@ _ECC_FIELDS: tuple[tuple[str, ...], ...] = (
 )
 
 
-def _ecc(gpu: Fields) -> GpuCheckResult | None:
-    dram = _counts(gpu, ("dram_uncorrectable",))
-    counts = dram | next((found for names_of_total in _ECC_FIELDS if (found := _counts(gpu, names_of_total))), {})
-    if not counts:
-        return None
-    nonzero = {name.replace("/", "_"): str(count) for name, count in counts.items() if count}
-    total = sum(counts.values())
-    message = f"{total} uncorrectable ECC errors since the driver was loaded." if total else ""
-    return GpuCheckResult("smi.ecc_uncorrectable", message, nonzero)
+def _ecc(gpu: Fields) -> _Results:
+    dram = _counts(gpu, _VOLATILE, ("dram_uncorrectable",))
+    counts = dram | next((found for names in _ECC_FIELDS if (found := _counts(gpu, _VOLATILE, names))), {})
+    if counts:
+        nonzero = {name.replace("/", "_"): str(count) for name, count in counts.items() if count}
+        total = sum(counts.values())
+        message = f"{total} uncorrectable ECC errors since the driver was loaded." if total else ""
+        yield GpuCheckResult("smi.ecc_uncorrectable", message, nonzero)
 
 
-def _counts(gpu: Fields, names: tuple[str, ...]) -> dict[str, int]:
-    return {name: count for name in names if (count := digits(gpu.get(_VOLATILE + name), _MAX_DIGITS)) is not None}
+def _counts(gpu: Fields, section: str, names: Iterable[str]) -> dict[str, int]:
+    return {name: count for name in names if (count := digits(gpu.get(section + name), _MAX_DIGITS)) is not None}
 
 
 _MAX_DIGITS = 18
+
 # NVIDIA accepts a board for return (RMA) from 60 retired pages.
-MAX_RETIRED_PAGES = 60
+_MAX_RETIRED_PAGES = 60
 
 
-def _retired_pages(gpu: Fields) -> GpuCheckResult | None:
-    names = ("single_bit", "double_bit")
-    counts = {
-        name: count for name in names if (count := digits(gpu.get(f"retired_pages/{name}"), _MAX_DIGITS)) is not None
-    }
-    if not counts:
-        return None
-    if sum(counts.values()) < MAX_RETIRED_PAGES:
-        return GpuCheckResult("smi.retired_pages_limit")
-    values = {f"{name}_pages": str(count) for name, count in counts.items()}
-    return GpuCheckResult("smi.retired_pages_limit", f"{sum(counts.values())} memory pages are retired.", values)
+def _retired_pages(gpu: Fields) -> _Results:
+    counts = _counts(gpu, "retired_pages/", ("single_bit", "double_bit"))
+    total = sum(counts.values())
+    if total >= _MAX_RETIRED_PAGES:
+        values = {f"{name}_pages": str(count) for name, count in counts.items()}
+        yield GpuCheckResult("smi.retired_pages_limit", f"{total} memory pages are retired.", values)
+    elif counts:
+        yield GpuCheckResult("smi.retired_pages_limit")
 
 
 _LEGACY_RECOVERY = (("reset_required", "Reset"), ("drain_and_reset_recommended", "Drain and Reset"))
 _UNREADABLE = re.compile(r"\[?N/?A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|", re.IGNORECASE)
 
 
-def _recovery(gpu: Fields) -> GpuCheckResult | None:
+def _recovery(gpu: Fields) -> _Results:
     requested = gpu.get("gpu_recovery_action")
     if requested is None or _UNREADABLE.fullmatch(requested):
-        requested = _legacy_recovery(gpu)
-    if requested is None or requested == LOST:
-        return None
+        legacy = {action: gpu.get(f"gpu_reset_status/{name}") for name, action in _LEGACY_RECOVERY}
+        is_readable = not {"Yes", "No"}.isdisjoint(legacy.values())
+        requested = next((action for action, text in legacy.items() if text == "Yes"), "None") if is_readable else None
     if requested == "None":
-        return GpuCheckResult("smi.recovery_action")
-    number = table("nvidia_smi")["recoveries"].get(requested)
-    values = {"recovery_action": f"{number:#x}"} if number else {}
-    severity, action = (recovery_verdict(number) if number else None) or (None, None)
-    return GpuCheckResult(
-        "smi.recovery_action",
-        f"The GPU requests recovery: {requested[:64]}.",
-        values | {"recovery_action_text": requested[:64]},
-        severity,
-        action,
-    )
-
-
-def _legacy_recovery(gpu: Fields) -> str | None:
-    values = {name: gpu.get(f"gpu_reset_status/{name}") for name, _ in _LEGACY_RECOVERY}
-    if not any(text in {"Yes", "No"} for text in values.values()):
-        return None
-    return next((action for name, action in _LEGACY_RECOVERY if values[name] == "Yes"), "None")
-
-
-def _fabric_health(gpu: Fields) -> GpuCheckResult | None:
-    summary = gpu.get("fabric/health/summary")
-    if summary is None or _UNREADABLE.fullmatch(summary) or summary == LOST:
-        return None
-    if summary == "Healthy":
-        return GpuCheckResult("smi.fabric_unhealthy")
-    names = (
-        "bandwidth",
-        "route_unhealthy",
-        "route_recovery_in_progress",
-        "access_timeout_recovery",
-        "incorrect_configuration",
-    )
-    values = {name: text for name in names if (text := gpu.get(f"fabric/health/{name}")) not in _FABRIC_GOOD}
-    bad = {name: text[:128] for name, text in values.items() if text}
-    return GpuCheckResult(
-        "smi.fabric_unhealthy", f"NVLink fabric health is {summary[:64]}.", bad | {"summary": summary[:64]}
-    )
+        yield GpuCheckResult("smi.recovery_action")
+    elif requested is not None and requested != LOST:
+        number = table("nvidia_smi")["recoveries"].get(requested)
+        stated = {"recovery_action": f"{number:#x}"} if number else {}
+        severity, action = (recovery_verdict(number) if number else None) or (None, None)
+        text, stated = requested[:64], {**stated, "recovery_action_text": requested[:64]}
+        yield GpuCheckResult("smi.recovery_action", f"The GPU requests recovery: {text}.", stated, severity, action)
 
 
 _FABRIC_GOOD = frozenset({None, "", "N/A", "Full", "False", "None"})
+_FABRIC_FIELDS = (
+    *("bandwidth", "route_unhealthy", "route_recovery_in_progress", "access_timeout_recovery"),
+    "incorrect_configuration",
+)
 
 
-def _fabric_state(gpu: Fields) -> GpuCheckResult | None:
-    """Check the result of the registration with the NVLink fabric. Returns None until the registration is complete."""
-    state, status = gpu.get("fabric/state"), gpu.get("fabric/status")
-    if state != "Completed" or status is None or _UNREADABLE.fullmatch(status):
-        return None
-    message = "" if status == "Success" else f"NVLink fabric registration ended with {status[:128]}."
-    return GpuCheckResult("smi.fabric_failed", message, {"status": status[:128]} if message else {})
+def _fabric(gpu: Fields) -> _Results:
+    """Check the health of the NVLink fabric, the result of the registration with it, and that the GPU has registered.
+
+    For minutes after a boot, a GPU that has not registered is only a warning.
+    """
+    summary, state, status = (gpu.get(f"fabric/{name}") for name in ("health/summary", "state", "status"))
+    if summary == "Healthy":
+        yield GpuCheckResult("smi.fabric_unhealthy")
+    elif summary is not None and summary != LOST and not _UNREADABLE.fullmatch(summary):
+        bad = {name: gpu.get(f"fabric/health/{name}") for name in _FABRIC_FIELDS}
+        stated = {name: text[:128] for name, text in bad.items() if text and text not in _FABRIC_GOOD}
+        text = f"NVLink fabric health is {summary[:64]}."
+        yield GpuCheckResult("smi.fabric_unhealthy", text, stated | {"summary": summary[:64]})
+    if state == "Completed" and status is not None and not _UNREADABLE.fullmatch(status):
+        failed = "" if status == "Success" else f"NVLink fabric registration ended with {status[:128]}."
+        yield GpuCheckResult("smi.fabric_failed", failed, {"status": status[:128]} if failed else {})
+    if state == "Completed":
+        yield GpuCheckResult("smi.fabric_not_ready")
+    elif state in {"In Progress", "Not Started"}:
+        text = f"The GPU has not joined the NVLink fabric: {state}."
+        yield GpuCheckResult("smi.fabric_not_ready", text, {"state": state}, Severity.WARNING, Action.NONE)
 
 
-def _fabric_joining(gpu: Fields) -> GpuCheckResult | None:
-    """Check that the GPU has registered with the NVLink fabric; for minutes after a boot, this is only a warning."""
-    state = gpu.get("fabric/state")
-    if state not in {"In Progress", "Not Started"}:
-        return GpuCheckResult("smi.fabric_not_ready") if state == "Completed" else None
-    text = f"The GPU has not joined the NVLink fabric: {state}."
-    return GpuCheckResult("smi.fabric_not_ready", text, {"state": state}, Severity.WARNING, Action.NONE)
-
-
-def _sensors(gpu: Fields) -> GpuCheckResult | None:
+def _sensors(gpu: Fields) -> _Results:
     values = {name: text for name in _SENSORS if (text := gpu.get(name)) is not None}
-    bad = {path.rpartition("/")[2]: text for path, text in values.items() if text in SENSOR_ERRORS}
-    if bad:
-        return GpuCheckResult("smi.sensor_unreadable", f"{', '.join(bad)} cannot be read.", bad)
-    return GpuCheckResult("smi.sensor_unreadable") if any(text[:1].isdigit() for text in values.values()) else None
+    bad = {path.rpartition("/")[2]: text for path, text in values.items() if text in _SENSOR_ERRORS}
+    if bad or any(text[:1].isdigit() for text in values.values()):
+        yield GpuCheckResult("smi.sensor_unreadable", f"{', '.join(bad)} cannot be read." if bad else "", bad)
 
 
 _SENSORS = (
@@ -191,38 +166,7 @@ _SENSORS = (
     "gpu_power_readings/power_draw",
     "gpu_power_readings/instant_power_draw",
 )
-_SLOWDOWN = _clocks("smi.hw_slowdown", "The hardware reduced the clocks without a stated cause.", "hw_slowdown")
-_THERMAL = _clocks("smi.hw_thermal_slowdown", "The hardware reduced the clocks because of heat.", "hw_thermal_slowdown")
-_BRAKE = _clocks("smi.hw_power_brake", "An external power brake reduced the clocks.", "hw_power_brake_slowdown")
-
-
-def _slowdown(gpu: Fields) -> GpuCheckResult | None:
-    """Check the general reason for reduced clocks (`hw_slowdown`).
-
-    It is no fault while a specific reason (heat or an external power brake) is active, because each specific reason has
-    its own check.
-    """
-    found = _SLOWDOWN(gpu)
-    causes = (_THERMAL(gpu), _BRAKE(gpu))
-    return GpuCheckResult("smi.hw_slowdown") if any(cause and cause.message for cause in causes) else found
-
-
-_YES_OR_NO = [_flags(row["code"], row["message"], *row["fields"]) for row in table("nvidia_smi")["flags"]]
-CHECKS: tuple[Check, ...] = (
-    _recovery,
-    _ecc,
-    *_YES_OR_NO[:3],
-    _retired_pages,
-    *_YES_OR_NO[3:],
-    _fabric_health,
-    _fabric_state,
-    _fabric_joining,
-    _THERMAL,
-    _BRAKE,
-    _clocks("smi.sw_thermal_slowdown", "The driver reduced the clocks because of heat.", "sw_thermal_slowdown"),
-    _slowdown,
-    _sensors,
-)
+_CHECKS = (_recovery, _ecc, _flags, _retired_pages, _fabric, _clocks, _sensors)
 
 
 # Compares the PCIe link widths of GPUs of the same model in one output of nvidia-smi.
@@ -230,40 +174,30 @@ CHECKS: tuple[Check, ...] = (
 # A slot can have fewer lanes than its GPU supports, as in many instance types, so the maximum of the GPU itself proves
 # nothing. A GPU with fewer lanes than another GPU of the same model on the same node has lost lanes.
 
-FEWER_LANES = "host.pcie_width_reduced"
-WIDTH = "pci/pci_gpu_link_info/link_widths/current_link_width"
+_FEWER_LANES = "host.pcie_width_reduced"
+_WIDTH = "pci/pci_gpu_link_info/link_widths/current_link_width"
 _LANES = re.compile(r"(\d{1,2})x?")
 
 
-def width_results(gpus: Sequence[Fields]) -> Iterator[tuple[int, GpuCheckResult]]:
-    """Yield the width check of each GPU that can be compared with a GPU of the same model.
-
-    Each pair has the index of the GPU in `gpus`, and the result of its check.
-    """
+def _width_results(gpus: Sequence[Fields]) -> Iterator[tuple[int, GpuCheckResult]]:
+    """Yield the width check of each GPU that can be compared with a GPU of the same model, after its index."""
     lanes_of: defaultdict[str, dict[int, int]] = defaultdict(dict)
     for position, gpu in enumerate(gpus):
-        found = _LANES.fullmatch(gpu.get(WIDTH, ""))
-        if found is not None and _model(gpu):
-            lanes_of[_model(gpu)][position] = int(found[1])
+        found = _LANES.fullmatch(gpu.get(_WIDTH, ""))
+        model = gpu.get("product_name") or gpu.get("name") or gpu.get("gpu_name")
+        if found is not None and model:
+            lanes_of[model][position] = int(found[1])
     for lanes in lanes_of.values():
         most = max(lanes.values())
         for position, count in lanes.items() if len(lanes) > 1 else ():
-            yield position, _result(count, most)
+            if count < most:
+                text = f"The GPU uses {count} PCIe lanes; another one of its model uses {most}."
+                yield position, GpuCheckResult(_FEWER_LANES, text, {"lanes": str(count), "lanes_of_peers": str(most)})
+            else:
+                yield position, GpuCheckResult(_FEWER_LANES)
 
 
-def _result(count: int, most: int) -> GpuCheckResult:
-    if count >= most:
-        return GpuCheckResult(FEWER_LANES)
-    text = f"The GPU uses {count} PCIe lanes; another one of its model uses {most}."
-    details: Mapping[str, str] = {"lanes": str(count), "lanes_of_peers": str(most)}
-    return GpuCheckResult(FEWER_LANES, text, details)
-
-
-def _model(gpu: Fields) -> str:
-    return gpu.get("product_name") or gpu.get("name") or gpu.get("gpu_name") or ""
-
-
-LOST_CODE = "smi.gpu_lost"
+_LOST_CODE = "smi.gpu_lost"
 _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,64}")
 _TIMESTAMP = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\w{3}) +(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})")
 _MONTHS = frozenset(MONTHS)
@@ -299,21 +233,16 @@ def gpu_snapshot(
     - `stated_faults` are the faults from error messages.
     - A lost GPU has only the fault that it is lost, and clears no fault, because nothing of it was checked.
     """
-    covers: defaultdict[str, list[Component]] = defaultdict(list)
-    present = list(stated_faults)
-    for fault in present:
-        covers[fault.code].append(fault.component)
-    outputs = bounded(outputs)
-    compared = dict(width_results([output.fields for output in outputs]))
-    for position, output in enumerate(outputs):
-        for result in _results(output, compared.get(position)):
-            covers[result.code].append(output.component)
-            if result.message:
-                present.append(_fault(source, result, output.component, at, node))
+    gpus = bounded(outputs)
+    compared = dict(_width_results([gpu.fields for gpu in gpus]))
+    judged: list[Judged] = [(fault.code, fault.component, fault) for fault in stated_faults]
+    judged += (
+        (one.code, gpu.component, _fault(source, one, gpu.component, at, node) if one.message else None)
+        for position, gpu in enumerate(gpus)
+        for one in _results(gpu, compared.get(position))
+    )
     # A query of single GPUs (`-i`) does not list the other GPUs of the node.
-    devices = tuple(output.component for output in outputs) if complete else ()
-    readable = {code: tuple(components) for code, components in covers.items()}
-    return Snapshot(source, readable, tuple(present), at, node=node, devices=devices)
+    return snapshot_of(source, judged, at, node, tuple(gpu.component for gpu in gpus) if complete else ())
 
 
 def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Component:
@@ -345,9 +274,9 @@ def local_time(text: str) -> datetime | None:
 def _results(output: GpuOutput, compared: GpuCheckResult | None) -> list[GpuCheckResult]:
     texts = output.texts
     if LOST in texts or f"[{LOST}]" in texts:
-        return [GpuCheckResult(LOST_CODE, "GPU is lost.")]
-    checked = (check(output.fields) for check in CHECKS)
-    results = [GpuCheckResult(LOST_CODE), *filter(None, checked), *([compared] if compared else [])]
+        return [GpuCheckResult(_LOST_CODE, "GPU is lost.")]
+    checked = (result for check in _CHECKS for result in check(output.fields))
+    results = [GpuCheckResult(_LOST_CODE), *checked, *([compared] if compared else [])]
     if NEEDS_RESET in texts or f"[{NEEDS_RESET}]" in texts:
         recovery = {"recovery_action": "0x1", "recovery_action_text": NEEDS_RESET}
         needs = GpuCheckResult("smi.recovery_action", "GPU requires reset.", recovery, Severity.FATAL, Action.RESET_GPU)
@@ -397,10 +326,7 @@ def failures(source: str, text: str) -> tuple[Snapshot, ...]:
         raise Rejected(
             "insufficient_permissions", "nvidia-smi has insufficient permissions; run it with access to the driver"
         )
-    covers: dict[str, tuple[Component, ...]] = {}
-    for fault in found:
-        covers[fault.code] = (*covers.get(fault.code, ()), fault.component)
-    return (Snapshot(source, covers, found),)
+    return (gpu_snapshot(source, (), None, complete=False, stated_faults=found),)
 
 
 def find_failures(source: str, text: str) -> tuple[Fault, ...]:
@@ -408,15 +334,12 @@ def find_failures(source: str, text: str) -> tuple[Fault, ...]:
     if not has_failure(text):  # one search of the whole text instead of one for each line
         return ()
     faults = (_fault_of_failures(source, line.strip()) for line in text.split("\n") if has_failure(line))
-    return tuple(bounded(_unique(fault for fault in faults if fault is not None)))
-
-
-def _unique(faults: Iterable[Fault]) -> Iterator[Fault]:
-    seen: set[tuple[str, Component]] = set()
-    for fault in faults:
-        if (fault.code, fault.component) not in seen:
-            seen.add((fault.code, fault.component))
-            yield fault
+    found: dict[tuple[str, Component], Fault] = {}
+    for fault in filter(None, faults):
+        if (fault.code, fault.component) not in found:
+            found[fault.code, fault.component] = fault
+            bounded(found)
+    return tuple(found.values())
 
 
 def _fault_of_failures(source: str, line: str) -> Fault | None:

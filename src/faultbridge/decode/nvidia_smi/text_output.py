@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from functools import partial
 
 from msgspec import Struct, field
 
 from faultbridge.decode.data import gpus_by_instance_type, table
-from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Hints, bounded, digits, fault_of, key_of
+from faultbridge.decode.frames.decoder import Decoded, Hints, Judged, fault_of, snapshot_of
 from faultbridge.decode.frames.documents import blocks, text_of
+from faultbridge.decode.frames.values import MAX_GPUS, bounded, digits, key_of
 from faultbridge.decode.nvidia_smi import snapshot as smi
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
-from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
+from faultbridge.model.faults import Component, CounterSample, Fault, Observation
 
+SOURCE = "nvidia-smi-text"
 _TITLE = "NVSMI LOG"
 _PROCESSES = "processes"
 _STEP = 4
@@ -40,33 +42,23 @@ _CLOCKS = re.compile(r"clocks_(event|throttle)_reasons/(?:hw_slowdown/)?(\w+)")
 _MIG_ECC = "mig_device/ecc_errors/volatile/sram_uncorrectable"
 
 
-class FullQuery(Struct):
-    """One `nvidia-smi -q` output: its time, its GPUs, and whether it lists all GPUs of the node."""
-
-    at: datetime | None = None
-    outputs: tuple[smi.GpuOutput, ...] = ()
-    complete: bool = False
-    missing: int = 0
-
-
 class _Gpu(Struct):
     address: str = ""
     fields: dict[str, str] = field(default_factory=dict)
 
 
-def is_full_query(text: str) -> bool:
+def _is_full_query(text: str) -> bool:
     """Return whether a text is probably the output of `nvidia-smi -q`, or a part of it."""
     return _TITLE in text or _KNOWN_KEY.search(text) is not None
 
 
-def read_full_query(text: str) -> FullQuery:
-    """Return the parsed output of `nvidia-smi -q`.
+def _full_query(text: str, stated_faults: Sequence[Fault]) -> Decoded:
+    """Decode the output of `nvidia-smi -q`.
 
     Raises `Rejected` if the text is cut off, has a wrong indentation or an unknown line, or contains no GPU or more
     than 128 GPUs.
     """
-    query, gpus, head = FullQuery(), list[_Gpu](), dict[str, str]()
-    has_head = _TITLE in text
+    gpus, head, has_head = list[_Gpu](), dict[str, str](), _TITLE in text
     for path, value in _fields(text):
         if len(gpus) > MAX_GPUS:
             raise Rejected("too_many_devices", f"more than {MAX_GPUS} devices of one node")
@@ -84,12 +76,14 @@ def read_full_query(text: str) -> FullQuery:
     if _is_cut_off(gpus):
         # Half of a GPU's fields would look like a healthy GPU.
         raise Rejected("truncated", "a GPU without its last fields; send the whole output")
-    query.at = smi.local_time(head.get("timestamp", ""))
     attached = digits(head.get("attached_gpus", ""), 3) or 0
-    query.complete = attached == len(gpus) and all(gpu.address for gpu in gpus)
-    query.missing = max(attached - len(gpus), 0)
-    query.outputs = tuple(_gpu_output(gpu, index if query.complete else None) for index, gpu in enumerate(gpus))
-    return query
+    is_whole = attached == len(gpus) and all(gpu.address for gpu in gpus)
+    outputs = (_gpu_output(gpu, index if is_whole else None) for index, gpu in enumerate(gpus))
+    at, complete = smi.local_time(head.get("timestamp", "")), is_whole and not stated_faults
+    snapshot = smi.gpu_snapshot(SOURCE, outputs, at, complete=complete, stated_faults=stated_faults)
+    # The query of one GPU (`-i`) counts all attached GPUs too, so this is no error.
+    note = f"the output lists {len(gpus)} of {attached} attached GPUs; nothing is known about the others"
+    return Decoded((snapshot,), notes=(note,) if attached > len(gpus) else ())
 
 
 def _is_cut_off(gpus: list[_Gpu]) -> bool:
@@ -104,18 +98,13 @@ def _is_cut_off(gpus: list[_Gpu]) -> bool:
     readable = [gpu.fields for gpu in gpus if smi.LOST not in gpu.fields.values()]
     if any("product_name" in fields and _PROCESSES not in _sections(fields) for fields in readable):
         return True
-    ends = [_end(fields) for fields in readable]
+    ends = [_PROCESSES if _PROCESSES in _sections(fields) else next(reversed(fields), "") for fields in readable]
     is_last_readable = smi.LOST not in gpus[-1].fields.values()
     return is_last_readable and len(ends) > 1 and ends[-1] not in ends[:-1]
 
 
 def _sections(fields: Mapping[str, str]) -> set[str]:
     return {path.partition("/")[0] for path in fields}
-
-
-def _end(fields: dict[str, str]) -> str:
-    """Return the path of the last field of a GPU."""
-    return _PROCESSES if _PROCESSES in _sections(fields) else next(reversed(fields), "")
 
 
 def _set_field(fields: dict[str, str], path: str, value: str) -> None:
@@ -222,18 +211,18 @@ class _LinkedGpu(Struct):
     all_inactive: bool = False
 
 
-def is_links(text: str) -> bool:
+def _is_links(text: str) -> bool:
     """Return whether a text lists the states or the error counts of NVLinks."""
     has_links = _NVLINK_GPU.search(text) is not None and (_STATE.search(text) or _ERRORS.search(text)) is not None
     return has_links or ("all links are in" in text and _ALL_INACTIVE.search(text) is not None)
 
 
-def read_links(source: str, text: str, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the link states, and the counter samples of the NVLink errors."""
+def _links(text: str, hints: Hints) -> Iterator[Observation]:
+    """Yield a health snapshot of the link states, and the counter samples of the NVLink errors."""
     gpus = list(_gpus(text))
-    samples = (CounterSample(source, gpu.component, errors) for gpu in gpus for errors in gpu.errors)
-    has_states = any(gpu.states or gpu.all_inactive for gpu in gpus)
-    return (*([_snapshot(source, gpus, hints)] if has_states else []), *samples)
+    if any(gpu.states or gpu.all_inactive for gpu in gpus):
+        yield snapshot_of(SOURCE, _judged(gpus, hints), part="links")
+    yield from (CounterSample(SOURCE, gpu.component, errors) for gpu in gpus for errors in gpu.errors)
 
 
 def _gpus(text: str) -> Iterator[_LinkedGpu]:
@@ -258,15 +247,13 @@ def _gpus(text: str) -> Iterator[_LinkedGpu]:
     yield from found.values()
 
 
-def _snapshot(source: str, gpus: list[_LinkedGpu], hints: Hints) -> Snapshot:
-    """Return a health snapshot with a fault for each GPU that has inactive links.
+def _judged(gpus: list[_LinkedGpu], hints: Hints) -> Iterator[Judged]:
+    """Judge the links of each GPU whose link states are in the text.
 
     Links that are inactive on all GPUs of a model are so by design. A GPU without any active link has a fault if
     another GPU of its model has active links, or if its model always has NVLinks and the instance has several GPUs. It
-    is a warning if the text does not name the model. A GPU whose link states are not in the text is not checked.
+    is a warning if the text does not name the model.
     """
-    present: list[Fault] = []
-    covered: list[Component] = []
     inactive = [{number for number, speed in gpu.states.items() if speed == _INACTIVE} for gpu in gpus]
     linked = {gpu.model for gpu, links in zip(gpus, inactive, strict=True) if len(links) < len(gpu.states)}
     is_alone = gpus_by_instance_type().get((hints.instance_type or "").removeprefix("ml.")) == 1
@@ -276,52 +263,35 @@ def _snapshot(source: str, gpus: list[_LinkedGpu], hints: Hints) -> Snapshot:
         is_lost = len(links) == len(gpu.states) and (gpu.all_inactive or links != set())
         is_certain = gpu.model in linked or (_ON_BOARD.search(gpu.model) is not None and not is_alone)
         if is_lost and (is_certain or not gpu.model):
-            covered.append(gpu.component)
-            lost = fault_of(source, LINK_CODE, gpu.component, "All NVLinks inactive.", links="all")
-            present.append(lost.classified(Severity.ERROR, Action.RESET_GPU) if is_certain else lost)
+            lost = fault_of(SOURCE, LINK_CODE, gpu.component, "All NVLinks inactive.", links="all")
+            yield LINK_CODE, gpu.component, lost.classified(Severity.ERROR, Action.RESET_GPU) if is_certain else lost
         elif len(links) < len(gpu.states):
-            covered.append(gpu.component)
-            if wrong := sorted(map(int, links - by_design)):
-                numbers = ", ".join(map(str, wrong))
-                text = f"NVLink {numbers} inactive."
-                present.append(fault_of(source, LINK_CODE, gpu.component, text, links=numbers))
-    return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present), part="links")
-
-
-SOURCE = "nvidia-smi-text"
+            numbers = ", ".join(map(str, sorted(map(int, links - by_design))))
+            fault = fault_of(SOURCE, LINK_CODE, gpu.component, f"NVLink {numbers} inactive.", links=numbers)
+            yield LINK_CODE, gpu.component, fault if numbers else None
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...] | Decoded:
     """Return a health snapshot of the GPUs, and counter samples of the listed NVLink errors."""
     text = text_of(body)
     stated_faults = smi.find_failures(SOURCE, text)
-    if is_full_query(text):
+    snapshot = partial(smi.gpu_snapshot, SOURCE, stated_faults=stated_faults)
+    if _is_full_query(text):
         return _full_query(text, stated_faults)
-    if is_table(text):
-        outputs, at = read_table(text)
+    if _ROW.search(text):
+        clock = _CLOCK.search(text)
         # The links can be listed below the table.
-        links = read_links(SOURCE, text, hints) if is_links(text) else ()
-        return (smi.gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults), *links)
-    if is_links(text):
-        return (*(smi.failures(SOURCE, text) if stated_faults else ()), *read_links(SOURCE, text, hints))
-    if is_list(text):
+        links = _links(text, hints) if _is_links(text) else ()
+        return (snapshot(_rows(text), smi.local_time(clock[0]) if clock else None, complete=False), *links)
+    if _is_links(text):
+        return (*(smi.failures(SOURCE, text) if stated_faults else ()), *_links(text, hints))
+    if _LISTED.search(text):
         components = (smi.gpu_component("", gpu[2], "", digits(gpu[1], 3)) for gpu in _LISTED.finditer(text))
         listed = (smi.GpuOutput({}, component) for component in components)  # they have no health fields
-        return (smi.gpu_snapshot(SOURCE, listed, None, complete=not stated_faults, stated_faults=stated_faults),)
+        return (snapshot(listed, None, complete=not stated_faults),)
     if smi.has_failure(text):
         return smi.failures(SOURCE, text)
     raise Rejected("no_framing", "not an output of nvidia-smi -q, its table, -L, nvlink -s or -e")
-
-
-def _full_query(text: str, stated_faults: Sequence[Fault]) -> Decoded:
-    found = read_full_query(text)
-    complete = found.complete and not stated_faults
-    snapshot = smi.gpu_snapshot(SOURCE, found.outputs, found.at, complete=complete, stated_faults=stated_faults)
-    if not found.missing:
-        return Decoded((snapshot,))
-    # The query of one GPU (`-i`) counts all attached GPUs too, so this is no error.
-    listed = f"{len(found.outputs)} of {len(found.outputs) + found.missing} attached GPUs"
-    return Decoded((snapshot,), notes=(f"the output lists {listed}; nothing is known about the others",))
 
 
 def recognize(body: bytes) -> bool:
@@ -329,8 +299,11 @@ def recognize(body: bytes) -> bool:
     text = text_of(body)
     if "<nvidia_smi_log" in text or "gpu_bus_id" in text or "pci.bus_id" in text:
         return False
-    return is_full_query(text) or is_table(text) or is_links(text) or is_list(text) or smi.has_failure(text)
+    is_listed = _ROW.search(text) is not None or _LISTED.search(text) is not None
+    return is_listed or _is_full_query(text) or _is_links(text) or smi.has_failure(text)
 
+
+# The list of GPUs that `nvidia-smi -L` prints, and the rows of the table that `nvidia-smi` prints without options.
 
 _LISTED = re.compile(r"^GPU (\d{1,3}): [^\n(]{1,100}\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)", re.MULTILINE)
 _ROW = re.compile(
@@ -340,22 +313,6 @@ _ROW = re.compile(
 )
 _CELLS = re.compile(r"^\| ?(\S{1,8}) +(\S{1,8}) +(\S{1,8}) +([^|\n]{1,40})\|", re.MULTILINE)
 _CLOCK = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d{1,2} \d\d:\d\d:\d\d \d{4}", re.MULTILINE)
-
-
-def is_list(text: str) -> bool:
-    """Return whether a text is the list of GPUs that `nvidia-smi -L` prints."""
-    return _LISTED.search(text) is not None
-
-
-def is_table(text: str) -> bool:
-    """Return whether a text is the table that `nvidia-smi` prints without options, or a part of it."""
-    return _ROW.search(text) is not None
-
-
-def read_table(text: str) -> tuple[Iterator[smi.GpuOutput], datetime | None]:
-    """Return the GPUs of the nvidia-smi table with the fields to check, and the time of the table."""
-    clock = _CLOCK.search(text)
-    return _rows(text), smi.local_time(clock[0]) if clock else None
 
 
 def _rows(text: str) -> Iterator[smi.GpuOutput]:

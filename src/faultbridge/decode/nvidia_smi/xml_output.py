@@ -16,8 +16,9 @@ import re
 from xml.etree.ElementTree import Element, ParseError, XMLParser
 
 from faultbridge.decode.data import table
-from faultbridge.decode.frames.decoder import Hints, bounded
+from faultbridge.decode.frames.decoder import Hints
 from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.values import bounded
 from faultbridge.decode.nvidia_smi import snapshot as smi
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
@@ -38,7 +39,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         return smi.failures(SOURCE, messages)
     # The texts of a GPU are collected only if they can matter, and sections that no check reads are skipped otherwise.
     searched = any(word in body for word in _WORDS)
-    root = read_document(body, whole=searched)
+    root = _document(body, whole=searched)
     gpus = bounded(root.iterfind("gpu"))
     stated_faults = smi.find_failures(SOURCE, messages)
     if not gpus and not stated_faults:
@@ -88,11 +89,10 @@ _SKIPPED = re.compile(rf"<({'|'.join(table('nvidia_smi')['skipped_sections'])})>
 _UNREAD = re.compile(rf"<(?!(?:{'|'.join((ROOT, 'gpu', *_SECTIONS))})>)(\w++)>\s*+(?=<\w)".encode())
 
 
-def read_document(body: bytes, *, whole: bool = True) -> Element:
+def _document(body: bytes, *, whole: bool) -> Element:
     """Return the root of an XML document of nvidia-smi. A DOCTYPE line is accepted but not followed.
 
     Unless `whole`, the sections without health fields are left out.
-
     Raises `Rejected` if the body is not one complete document, is nested too deeply, or has entity declarations.
     """
     body = body.translate(None, _BREAKS)
@@ -102,7 +102,17 @@ def read_document(body: bytes, *, whole: bool = True) -> Element:
         raise Rejected("too_dense", "too many XML elements for the size of the document")
     if b"<" not in body:
         raise Rejected("no_framing", "no XML element")
-    root = _parsed(body if whole else _read_sections(body))
+    if not whole:
+        left, removed = _without_sections(_UNREAD, body)
+        # An element that does not end, or ends elsewhere, is an error that the parser must find.
+        body = left if removed.count(b"<") == 2 * removed.count(b"</") else body
+    # The encoding is fixed: a declared encoding could hide the entities that are rejected above.
+    parser = XMLParser(encoding="utf-8")  # noqa: S314 - entities are rejected above and no files are read
+    try:
+        parser.feed(body)
+        root: Element = parser.close()
+    except (ParseError, ValueError, LookupError) as error:
+        raise Rejected("malformed_xml", str(error)[:200]) from error
     if root.tag != ROOT:
         raise Rejected("wrong_shape", f"wrong root element: {root.tag[:64]!r}; expected {ROOT!r}")
     _reject_deep(root)
@@ -111,44 +121,19 @@ def read_document(body: bytes, *, whole: bool = True) -> Element:
 
 def _fields(gpu: Element) -> dict[str, str]:
     fields: dict[str, str] = {}
-    for child in gpu:
-        if len(child) == 0:
-            fields[child.tag] = (child.text or "").strip()
-        elif child.tag in _SECTIONS:
-            _collect(child, child.tag, fields)
-    for path, name in _COUNTS.items():
-        if path in fields:
-            fields[name] = fields[path]
-    return fields
+    _collect(gpu, "", fields)
+    return fields | {name: fields[path] for path, name in _COUNTS.items() if path in fields}
 
 
-def _collect(element: Element, path: str, fields: dict[str, str]) -> None:
+def _collect(element: Element, prefix: str, fields: dict[str, str]) -> None:
     for child in element:
-        name = f"{path}/{child.tag}"
-        if len(child):
-            _collect(child, name, fields)
-        elif name == _MIG:
-            smi.add_mig_errors(fields, (child.text or "").strip())
-        else:
+        name = prefix + child.tag
+        if len(child) == 0 and name != _MIG:
             fields[name] = (child.text or "").strip()
-
-
-def _parsed(body: bytes) -> Element:
-    # The encoding is fixed: a declared encoding could hide the entities that are rejected above.
-    parser = XMLParser(encoding="utf-8")  # noqa: S314 - entities are rejected above and no files are read
-    try:
-        parser.feed(body)
-        root: Element = parser.close()
-    except (ParseError, ValueError, LookupError) as error:
-        raise Rejected("malformed_xml", str(error)[:200]) from error
-    return root
-
-
-def _read_sections(body: bytes) -> bytes:
-    """Return a document without the sections that no check reads, which the parser need not build then."""
-    left, removed = _without_sections(_UNREAD, body)
-    # An element that does not end, or ends elsewhere, is an error that the parser must find.
-    return left if removed.count(b"<") == 2 * removed.count(b"</") else body
+        elif len(child) == 0:
+            smi.add_mig_errors(fields, (child.text or "").strip())
+        elif prefix or child.tag in _SECTIONS:
+            _collect(child, f"{name}/", fields)
 
 
 def _without_sections(opening: re.Pattern[bytes], body: bytes) -> tuple[bytes, bytes]:

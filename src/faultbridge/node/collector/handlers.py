@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
-from faultbridge.decode.frames.decoder import members, objects_in, text
+from faultbridge.decode.frames.values import members, objects_in, text
 from faultbridge.decode.kubernetes.node_conditions import DETECTOR_SOURCE, EKS_SOURCE, NODE_SOURCE, recognize
 from faultbridge.decode.nvsentinel import SOURCE as NVSENTINEL_SOURCE
 from faultbridge.decode.nvsentinel import is_check

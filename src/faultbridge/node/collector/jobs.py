@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from faultbridge.decode.frames.decoder import members, number, objects_in, text
+from faultbridge.decode.frames.values import members, number, objects_in, text
 from faultbridge.model import names
 from faultbridge.model.cluster.jobs import ranks_in_order
 from faultbridge.model.records import JOB_REPORT
