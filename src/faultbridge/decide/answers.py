@@ -259,7 +259,7 @@ def node_fields(state: NodeState, config: ClusterConfig, now: datetime) -> Field
         "node": state.key.node,
         "node_status": state.status,
         "group": state.placement.group,
-        "instance_id": state.incarnation.instance_id if state.incarnation else None,
+        "instance_id": state.instance_id,
         "faults": faults,
         "exclusion": _exclusion(state, until),
         "excluded_until": until,

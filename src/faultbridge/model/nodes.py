@@ -222,6 +222,11 @@ class NodeState(Stored, frozen=True):
         return self.status is not None
 
     @property
+    def instance_id(self) -> str | None:
+        """Return the id of the instance that backs the node, or None if it is not known."""
+        return self.incarnation.instance_id if self.incarnation else None
+
+    @property
     def repaired_at(self) -> datetime | None:
         """Return when the last case closed after a verified repair, if the node serves since without an error."""
         case = self.case

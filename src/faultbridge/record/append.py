@@ -145,7 +145,7 @@ class Append(Struct, frozen=True):
         after = replace(after, head=head)
         partition, shard = keys.node_partition(before.key), after.shard
         writes: list[Write] = [Put(items.state_item(after, now), when=_unchanged(before))]
-        instance_id = after.incarnation.instance_id if after.incarnation else None
+        instance_id = after.instance_id
         writes += [Put(items.entry_item(entry, partition, shard, instance_id), when=Absent()) for entry in entries]
         writes += index_rows(drafts, entries, partition, now)
         writes += [*projection_writes(before, after, now), *transition.writes]

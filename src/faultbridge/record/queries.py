@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job
+from faultbridge.model.cluster.state import Control
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.nodes import Head, NodeKey, NodeState
 from faultbridge.model.storage import items, jobs, keys
@@ -47,6 +48,11 @@ def cluster_config(table: Table, cluster: str) -> ClusterConfig:
     if found is None:
         raise UnknownName("cluster", cluster)
     return items.read_config(found)
+
+
+def cluster_control(table: Table, cluster: str) -> Control:
+    """Return the controls of a cluster."""
+    return items.read_control(cluster, table.get(keys.cluster_control(cluster)))
 
 
 def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:

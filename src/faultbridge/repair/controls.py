@@ -21,7 +21,7 @@ from faultbridge.model.fault_enums import Severity
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump
-from faultbridge.model.storage.writes import Equals, Path, Update, Value, Write
+from faultbridge.model.storage.writes import Path, Value, Write
 from faultbridge.model.times import to_text, truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
@@ -220,9 +220,7 @@ class Controls(Struct, frozen=True):
             ("events",): dump(_kept_events({**changed.control.events, **events}, changed.control)),
             ("holds",): dump(changed.control.holds),
         }
-        unchanged = Equals("version", before.version)
-        control = Update(keys.cluster_control(before.cluster), set=attributes, add={"version": 1}, when=unchanged)
-        self.table.transact([control, *writes, *changed.writes])
+        self.table.transact([items.control_update(before, attributes), *writes, *changed.writes])
         for draft in changed.drafts:
             _log_change(before.cluster, draft)
 

@@ -28,7 +28,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.node_rows import QueuedCase, read_vacancies
 from faultbridge.model.storage.projections import first_loss, queued_case
-from faultbridge.model.storage.writes import Equals, Path, Update, Value
+from faultbridge.model.storage.writes import Path, Update, Value
 from faultbridge.model.times import to_text, truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Revise, append_many, transaction_token
@@ -102,12 +102,7 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
     dry = _updated_dry_groups(control, holding, now)
     if dry != control.no_capacity_until:
         taken["no_capacity_until",] = {group: to_text(until) for group, until in dry.items()}
-    return Update(
-        keys.cluster_control(control.cluster),
-        set=taken,
-        add={"version": 1},
-        when=Equals("version", control.version),
-    )
+    return items.control_update(control, taken)
 
 
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
@@ -163,12 +158,11 @@ def resolve_dry_run(
     case = state.live_case
     if case is None or not _is_queued(case, case_id):
         return Transition(state)
-    incarnation = state.incarnation
     text = f"would have started {repair_action.value}" if repair_action else "would have escalated to an operator"
     facts = {
         "isolate": case.isolate,
         "repair_action": repair_action.value if repair_action else None,
-        "instance_id": incarnation.instance_id if incarnation else None,
+        "instance_id": state.instance_id,
         "rule": case.rule,
         "policy": case.policy,
     }
@@ -311,10 +305,6 @@ class Dispatch(Struct, frozen=True):
     rulebook: Rulebook
     forget: Callable[[], None] = lambda: None
 
-    @property
-    def _permits(self) -> IsolationPermits:
-        return IsolationPermits(self.table)
-
     def admit_cases(self, cluster: str, limit: timedelta = MAX_ADMITTING) -> DispatchResult:
         """Admit the cases that may start within `limit`, and start their executions."""
         rules = rules_of(self.rulebook, cluster)
@@ -376,7 +366,7 @@ class Dispatch(Struct, frozen=True):
             return None
         placed = any(one.needs_permit and is_placed(one.domains) for one in budgeted)
         evicts = self.isolate.orchestrator(rules.config).applicable
-        return self._permits.use(rules, control, now, placed=placed, evicts=evicts)
+        return IsolationPermits(self.table).use(rules, control, now, placed=placed, evicts=evicts)
 
     def _admit(
         self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime, until: datetime

@@ -20,11 +20,11 @@ from faultbridge.model.enums import DomainKind
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.node_rows import RosterNode, UnhealthyNode
-from faultbridge.model.storage.writes import Equals, Update, Value
+from faultbridge.model.storage.writes import Update, Value
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
-from faultbridge.record.queries import nodes_in_use, unhealthy_nodes
+from faultbridge.record.queries import cluster_control, nodes_in_use, unhealthy_nodes
 
 
 class IsolationPermits(Struct, frozen=True):
@@ -52,7 +52,7 @@ class IsolationPermits(Struct, frozen=True):
         """Return the write that gives a node its permit, or the reason why the budget refuses it."""
         cluster, placement = state.key.cluster, state.placement
         domains = failure_domains(cluster, state.key.node, placement.domain, placement.domains, rules.config.domains)
-        control = self._control(cluster)
+        control = cluster_control(self.table, cluster)
         known = self.refusing.get(cluster) if self.refusing else None
         refused = known[1].refusal(state.key.node, domains) if known and known[0] == control.version else None
         if refused is not None:
@@ -64,15 +64,7 @@ class IsolationPermits(Struct, frozen=True):
                 self.refusing[cluster] = control.version, use
             return refused
         permits: dict[str, Value] = {node: to_text(at) for node, at in control.permits.items()}
-        return Update(
-            keys.cluster_control(cluster),
-            set={("permits",): {**permits, state.key.node: to_text(now)}},
-            add={"version": 1},
-            when=Equals("version", control.version),
-        )
-
-    def _control(self, cluster: str) -> Control:
-        return items.read_control(cluster, self.table.get(keys.cluster_control(cluster)))
+        return items.control_update(control, {("permits",): {**permits, state.key.node: to_text(now)}})
 
 
 def isolation_use(

@@ -58,7 +58,7 @@ class NodeOrders(Struct, frozen=True):
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
             if state.status in WITHOUT_INSTANCE:
                 raise Rejected("not_replaceable", f"no instance to replace: {key.node} is {state.status}")
-            backing = state.incarnation.instance_id if state.incarnation else None
+            backing = state.instance_id
             if instance not in {None, backing}:
                 now_on = f"{key.node} has {backing or 'no known instance'} now, and not {instance}"
                 raise Rejected("instance_changed", f"the instance changed since you looked: {now_on}")

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.entries import Transition
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import VOLUME_TAG, MovingVolume, NodeState
@@ -24,12 +24,13 @@ from faultbridge.repair.attempt.step_context import (
     StepContext,
     StepOutcome,
     StepResult,
-    escalate_case,
     live_attempt,
     update_attempt,
     waiting,
 )
 from faultbridge.repair.successor.launch import launch_request
+
+DETACH_NAME, ATTACH_NAME = "detach_volumes", "attach_volumes"
 
 # Zones: checks that a successor is in the availability zone of the EBS volumes that move to it.
 #
@@ -96,16 +97,14 @@ def _launched(context: StepContext, group: str) -> tuple[str, ...]:
     return tuple(one.instance_id for one in context.launcher.launched(launch_request(context, group)))
 
 
-def before_intent(context: StepContext, step: str, outcome: str, reason: str, gone: Collection[str] = ()) -> StepResult:
+def before_intent(context: StepContext, outcome: str, reason: str, gone: Collection[str] = ()) -> StepResult:
     """Escalate before the intent, because a volume cannot move; volumes in `gone` are forgotten."""
-    draft = _step(context, step, outcome, reason, old=context.instance_id)
-    return _escalate(context, reason, draft, gone, fails=True)
+    return _escalate(context, DETACH_NAME, outcome, reason, gone)
 
 
-def before_service(context: StepContext, step: str, reason: str, lost: Collection[str] = ()) -> StepResult:
+def before_service(context: StepContext, reason: str, lost: Collection[str] = ()) -> StepResult:
     """Escalate before the node serves, because a volume is not attached; `lost` ones are forgotten."""
-    draft = _step(context, step, "failed", reason, new=context.instance_id)
-    return _escalate(context, reason, draft, lost, fails=False)
+    return _escalate(context, ATTACH_NAME, "failed", reason, lost)
 
 
 def described(volumes: tuple[MovingVolume, ...]) -> list[dict[str, Any]]:
@@ -121,37 +120,20 @@ def without(state: NodeState, volumes: Collection[str]) -> NodeState:
     return replace(state, moving_volumes=left)
 
 
-def _step(
-    context: StepContext, step: str, outcome: str, reason: str, *, old: str | None = None, new: str | None = None
-) -> Draft:
-    return entry_builder.step(
-        context.case,
-        step,
+def _escalate(context: StepContext, step: str, outcome: str, reason: str, forgotten: Collection[str]) -> StepResult:
+    instance, detaches = context.instance_id, step == DETACH_NAME
+    draft = context.entry(
         outcome,
-        context.now,
+        step=step,
         reason=reason,
         failure=ProviderFailure.PROVIDER_ERROR,
-        old_instance=old,
-        new_instance=new,
+        old_instance=instance if detaches else None,
+        new_instance=None if detaches else instance,
         facts={"volumes": described(context.state.moving_volumes)},
     )
-
-
-def _escalate(
-    context: StepContext, reason: str, draft: Draft, forgotten: Collection[str], *, fails: bool
-) -> StepResult:
-    text = f"VOLUMES: {reason}"
-
-    def revise(state: NodeState, now: datetime) -> Transition:
-        escalated = escalate_case(state, now, text, drafts=(draft,), fails=fails)
-        return replace(escalated, state=without(escalated.state, forgotten))
-
-    context.commit(revise)
-    context.log("attempt_escalated", text)
-    return StepResult(StepOutcome.FAILED, text)
-
-
-DETACH_NAME = "detach_volumes"
+    return context.escalate_to_operator(
+        f"VOLUMES: {reason}", draft, fails=detaches, change=lambda state: without(state, forgotten)
+    )
 
 
 def detach_volumes(context: StepContext, instance_id: str, spare: str | None) -> tuple[StepContext, StepResult | None]:
@@ -172,7 +154,7 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
     new = _not_recorded(context.state, tuple(_moving(one, instance_id) for one in found))
     refusal = refused_zones(context, _with(context.state, new), spare)
     if refusal is not None:
-        return context, before_intent(context, DETACH_NAME, "refused", refusal)
+        return context, before_intent(context, "refused", refusal)
     if new:
         context = context.commit(lambda state, now: _record(state, now, new))
     return _detach(context, instance_id)
@@ -187,7 +169,7 @@ def refuse_unmovable(context: StepContext) -> StepResult | None:
         f"the policy names volumes, but provider {name!r} cannot move any; remove `volumes` from the policy of "
         f"{context.rules.config.cluster}, or install an extension with the part {name!r} of faultbridge.volumes"
     )
-    return before_intent(context, DETACH_NAME, "refused", reason)
+    return before_intent(context, "refused", reason)
 
 
 def waits_for_volumes(context: StepContext) -> bool:
@@ -215,7 +197,7 @@ def _detach(context: StepContext, instance_id: str) -> tuple[StepContext, StepRe
     gone = {one.volume_id for one in moving} - {one.volume_id for one in found}
     if gone:
         reason = f"{', '.join(sorted(gone))} does not exist any more"
-        return context, before_intent(context, DETACH_NAME, "refused", reason, gone)
+        return context, before_intent(context, "refused", reason, gone)
     left = [one for one in found if one.on(instance_id)]
     for volume in left:
         attachment = volume.on(instance_id)
@@ -223,11 +205,11 @@ def _detach(context: StepContext, instance_id: str) -> tuple[StepContext, StepRe
             continue
         if not volume.tagged:
             reason = f"{volume.volume_id} lost the tag {VOLUME_TAG} while it was attached to {instance_id}"
-            return context, before_intent(context, DETACH_NAME, "refused", reason)
+            return context, before_intent(context, "refused", reason)
         answer = context.volumes.detach(volume.volume_id, instance_id)
         if answer.failure is not None and not answer.failure.retriable:
             reason = f"{volume.volume_id} cannot be detached from {instance_id}: {answer.reason}"
-            return context, before_intent(context, DETACH_NAME, "refused", reason)
+            return context, before_intent(context, "refused", reason)
     if left:
         names = ", ".join(one.volume_id for one in left)
         return context, waiting(f"{names} is not detached from {instance_id} yet")
@@ -276,8 +258,6 @@ def _finish(state: NodeState, now: datetime) -> Transition:
 #
 # The current instance is the successor, or the old instance if it was not replaced.
 
-ATTACH_NAME = "attach_volumes"
-
 
 def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None]:
     """Attach every volume that was detached for the node to the node's current instance.
@@ -297,13 +277,13 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
     lost = {one.volume_id for one in left if _is_lost(found.get(one.volume_id), instance_id)}
     if lost:
         reason = f"{', '.join(sorted(lost))} does not exist any more, or lost the tag {VOLUME_TAG}"
-        return context, before_service(context, ATTACH_NAME, reason, lost)
+        return context, before_service(context, reason, lost)
     free = tuple(one for one in left if _is_free(found[one.volume_id], instance_id))
     refused = zone_refusal(context, free, instance_id) if free else None
     reasons = [] if refused else [_attach(context, one, found[one.volume_id], instance_id) for one in left]
     refused = next((reason for reason, final in reasons if final), refused)
     if refused is not None:
-        return context, before_service(context, ATTACH_NAME, refused)
+        return context, before_service(context, refused)
     return context, waiting("; ".join(reason for reason, _ in reasons)) if reasons else None
 
 

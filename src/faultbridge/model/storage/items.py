@@ -21,7 +21,7 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import dump, load, pack, unpack
-from faultbridge.model.storage.writes import Item, Key, Packed, ReadItem, Value, Work
+from faultbridge.model.storage.writes import Equals, Item, Key, Packed, Path, ReadItem, Update, Value, Work
 from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
@@ -243,3 +243,11 @@ def control_item(control: Control, now: datetime) -> Item:
 def read_control(cluster: str, row: Item | None) -> Control:
     """Return the controls of a cluster from their table item; without an item, all slots are free."""
     return Control(cluster) if row is None else stored_value(Control, row)
+
+
+def control_update(
+    control: Control, changed: Mapping[Path, Value] | None = None, *, removed: tuple[Path, ...] = ()
+) -> Update:
+    """Return the write of changed controls of a cluster; it is a conflict if another writer changed them."""
+    key, unchanged = keys.cluster_control(control.cluster), Equals("version", control.version)
+    return Update(key, set=changed or {}, remove=removed, add={"version": 1}, when=unchanged)

@@ -38,7 +38,7 @@ class ClusterNode(Struct, frozen=True):
     def of(cls, state: NodeState, cluster: ClusterConfig) -> ClusterNode:
         """Return the identity of a node for its orchestrator, from its current state."""
         placement, node = state.placement, state.key.node
-        instance = state.incarnation.instance_id if state.incarnation else None
+        instance = state.instance_id
         case = state.live_case.id if state.live_case else None
         named_after, hosts = placement.named_after, placement.host_names
         if named_after is not None and named_after == instance:

@@ -29,11 +29,11 @@ from faultbridge.model.enums import NodeStatus, ProviderFailure, RepairAction, W
 from faultbridge.model.errors import FaultbridgeError, Transient
 from faultbridge.model.nodes import NodeKey, NodeState, is_repeated, is_replaced
 from faultbridge.model.policy import Rule
-from faultbridge.model.storage import items, keys
+from faultbridge.model.storage import items
 from faultbridge.model.storage.wire.message import raw_key
-from faultbridge.model.storage.writes import Equals, Update
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Bundle, BundleState, ObjectStore
+from faultbridge.record.queries import cluster_control
 from faultbridge.repair.attempt.step_context import (
     StepContext,
     StepOutcome,
@@ -174,10 +174,7 @@ def _after_intent(
     )
     state = enter_phase(state, Phase.INTENT, now)
     state, draft = move_node(state, NODE_STATUS_OF[case.repair_action], now, "drained; intent committed")
-    unchanged = Update(
-        keys.cluster_control(control.cluster), add={"version": 1}, when=Equals("version", control.version)
-    )
-    return Transition(state, (step, draft), (unchanged,))
+    return Transition(state, (step, draft), (items.control_update(control),))
 
 
 def _permitting_control(context: StepContext, state: NodeState) -> Control | None:
@@ -242,8 +239,7 @@ def _domains(context: StepContext, state: NodeState) -> tuple[FailureDomain, ...
 
 
 def _read_control(context: StepContext) -> Control:
-    cluster = context.state.key.cluster
-    return items.read_control(cluster, context.tools.table.get(keys.cluster_control(cluster)))
+    return cluster_control(context.tools.table, context.state.key.cluster)
 
 
 def _stop_for_stronger_action(context: StepContext) -> StepResult | None:
@@ -267,19 +263,10 @@ def _rule_to_ask(context: StepContext, state: NodeState) -> Rule | None:
     return rule_to_ask(state, case, context.rules.policy, case.repair_action, case.attempts)
 
 
-def fail_step(context: StepContext, step: str, outcome: str, reason: str, failure: ProviderFailure) -> StepResult:
-    """Record that a step failed, end the attempt, and try the next permitted repair action."""
-    attempt = context.attempt
-    draft = entry_builder.step(
-        context.case,
-        step,
-        outcome,
-        context.now,
-        reason=reason,
-        failure=failure,
-        operation=attempt.operation,
-        new_instance=context.instance_id,
-    )
+def fail_step(context: StepContext, outcome: str, reason: str, failure: ProviderFailure) -> StepResult:
+    """Record that the step failed, end the attempt, and try the next permitted repair action."""
+    operation, instance = context.attempt.operation, context.instance_id
+    draft = context.entry(outcome, reason=reason, failure=failure, operation=operation, new_instance=instance)
     return try_next_action(context, Reason(reason, failure), draft)
 
 

@@ -77,16 +77,12 @@ class StepRequest(Struct, frozen=True):
             )
         try:
             key = NodeKey(str(payload["cluster"]), str(payload["node"]))
-            case, attempt = str(payload["case"]), int(payload["attempt"])
-            return cls(str(payload["step"]), key, case, attempt, _error_text(payload.get("error")))
+            case, attempt, error = str(payload["case"]), int(payload["attempt"]), payload.get("error") or ""
+            if isinstance(error, Mapping):
+                error = f"{error.get('Error', 'error')}: {error.get('Cause', '')}"[:MAX_ERROR_LENGTH]
+            return cls(str(payload["step"]), key, case, attempt, str(error))
         except (KeyError, TypeError, ValueError) as error:
             raise Rejected("bad_step", f"missing or invalid field in the step payload: {error}") from error
-
-
-def _error_text(caught: Any) -> str:  # noqa: ANN401 - whatever the state machine caught
-    if not isinstance(caught, Mapping):
-        return str(caught or "")
-    return f"{caught.get('Error', 'error')}: {caught.get('Cause', '')}"[:MAX_ERROR_LENGTH]
 
 
 class StepOutcome(StrEnum):
@@ -183,16 +179,15 @@ def start_or_resume_step(
 
 
 def schedule_probe(state: NodeState, now: datetime, first: timedelta) -> NodeState:
-    """Schedule the next probe of a waiting step; `first` is the time until the first probe of the step."""
+    """Schedule the next probe of a waiting step, not later than a coming deadline.
+
+    `first` is the time until the first probe of the step; each further interval is twice as long, up to a maximum.
+    """
     _, attempt = live_attempt(state)
-    at = probe_time(attempt.tries, attempt.deadline, now, first)
+    at = now + min(first * (1 << min(attempt.tries, MAX_PROBE_DOUBLINGS)), MAX_PROBE_INTERVAL)
+    if attempt.deadline is not None and attempt.deadline > now:
+        at = min(at, attempt.deadline)
     return update_attempt(state, tries=attempt.tries + 1, probe_at=at)
-
-
-def probe_time(tries: int, deadline: datetime | None, now: datetime, first: timedelta) -> datetime:
-    """Return when a step is probed next: doubling intervals, but not later than a coming deadline."""
-    at = now + min(first * (1 << min(tries, MAX_PROBE_DOUBLINGS)), MAX_PROBE_INTERVAL)
-    return min(at, deadline) if deadline is not None and deadline > now else at
 
 
 def enter_phase(state: NodeState, phase: Phase, now: datetime) -> NodeState:
@@ -339,12 +334,11 @@ def ask_operator(
     if case is None or (case.cancelled and repair_action is not RepairAction.VERIFY):
         return Transition(state)
     approval = Approval(case.attempts + 1, repair_action, now, answer_by, by_rule=by_rule)
-    incarnation = state.incarnation
     facts = {
         "attempt": approval.attempt,
         "repair_action": repair_action.value,
         "answer_by": to_text(answer_by),
-        "instance_id": incarnation.instance_id if incarnation else None,
+        "instance_id": state.instance_id,
         "rule": rule or case.rule,
         "policy": case.policy,
     }
@@ -425,8 +419,7 @@ class StepContext(Struct, frozen=True):
     @property
     def instance_id(self) -> str | None:
         """Return the id of the instance that backs the node, or None if it is not known."""
-        incarnation = self.state.incarnation
-        return incarnation.instance_id if incarnation else None
+        return self.state.instance_id
 
     @property
     def compute(self) -> ComputeAccess:
@@ -493,6 +486,17 @@ class StepContext(Struct, frozen=True):
             **ids,
         )
 
+    def entry(
+        self,
+        outcome: str,
+        at: datetime | None = None,
+        *,
+        step: str | None = None,
+        **details: Any,  # noqa: ANN401 - arguments of entry_builder.step
+    ) -> Draft:
+        """Draft the entry of this step, or of `step`, with its outcome, `at` a time or now."""
+        return entry_builder.step(self.case, step or self.request.step, outcome, at or self.now, **details)
+
     def fence(self, state: NodeState) -> None:
         """Check that this call may still write; otherwise raise AttemptSuperseded or StepAlreadyFinished."""
         case = state.live_case
@@ -525,9 +529,18 @@ class StepContext(Struct, frozen=True):
         self.commit(finished, actor)
         return StepResult(outcome)
 
-    def escalate_to_operator(self, reason: str | Reason, *drafts: Draft, fails: bool = True) -> StepResult:
-        """End the attempt and escalate the case to an operator; `fails=False` keeps the status of the node."""
-        self.commit(lambda state, now: escalate_case(state, now, reason, drafts=drafts, fails=fails))
+    def escalate_to_operator(
+        self,
+        reason: str | Reason,
+        *drafts: Draft,
+        fails: bool = True,
+        change: Callable[[NodeState], NodeState] = lambda state: state,
+    ) -> StepResult:
+        """End the attempt and escalate the case to an operator, after a `change` of the node.
+
+        `fails=False` keeps the status of the node.
+        """
+        self.commit(lambda state, now: escalate_case(change(state), now, reason, drafts=drafts, fails=fails))
         self.log("attempt_escalated", str(reason))
         return StepResult(StepOutcome.FAILED, str(reason))
 

@@ -33,10 +33,10 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.writes import Equals, Update
 from faultbridge.model.values import replace
 from faultbridge.record.append import Revise
 from faultbridge.record.ports import ExecutionStatus, Table
+from faultbridge.record.queries import cluster_control
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import (
     LEASE,
@@ -344,7 +344,7 @@ def _log_recovery(state: NodeState, case: Case, decision: str, reason: str) -> N
 
 def release_leaked_slots(table: Table, cluster: str) -> tuple[str, ...]:
     """Release slots whose case is not in repair, unless another writer changed them; return the cases."""
-    control = items.read_control(cluster, table.get(keys.cluster_control(cluster)))
+    control = cluster_control(table, cluster)
     case_keys = {keys.case(case): case for case in control.holders}
     cases = table.get_many(case_keys) if case_keys else {}
     leaked = tuple(
@@ -354,14 +354,8 @@ def release_leaked_slots(table: Table, cluster: str) -> tuple[str, ...]:
     )
     if not leaked:
         return ()
-    release = Update(
-        keys.cluster_control(cluster),
-        remove=tuple(("holders", case) for case in leaked),
-        add={"version": 1},
-        when=Equals("version", control.version),
-    )
     try:
-        table.write(release)
+        table.write(items.control_update(control, removed=tuple(("holders", case) for case in leaked)))
     except Conflict as conflict:
         # The slots changed in the meantime; the next sweep checks them again.
         log_cause("leaked_slots_kept", reason=str(conflict), cluster=cluster)

@@ -50,7 +50,7 @@ class JobImpact(Struct, frozen=True):
             self.progress.check_traffic(state)
         found = tuple(_harmful(state))
         affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()
-        case, instance = state.live_case, state.incarnation.instance_id if state.incarnation else None
+        case, instance = state.live_case, state.instance_id
         for condition in found:
             impact = Impact(key.node, condition, case.id if case else None, instance)
             self.jobs.record_impact(key.cluster, affected, impact)
@@ -142,7 +142,7 @@ def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
     if not job.affected or any(_holds_back(found[node]) for node in job.affected):
         return None
     retired = {node for node in job.affected if found[node].status is NodeStatus.RETIRED}
-    replaced = {node for node in job.affected.keys() - retired if _instance(found[node]) != job.affected[node]}
+    replaced = {node for node in job.affected.keys() - retired if found[node].instance_id != job.affected[node]}
     returned = job.affected.keys() - retired - replaced
     latest = max(found.values(), key=lambda state: (_closed_at(state), state.key.node))
     moves = tuple(_move(job, found[node]) for node in sorted(replaced | retired))
@@ -158,7 +158,7 @@ def _is_repaired(job: Job, state: NodeState) -> bool:
 
 def _move(job: Job, state: NodeState) -> RankMove:
     node = state.key.node
-    instance = None if state.status is NodeStatus.RETIRED else _instance(state)
+    instance = None if state.status is NodeStatus.RETIRED else state.instance_id
     ranks = job.ranks.get(node)
     fits = ranks and len(ranks) <= MAX_RANK_TEXT
     former = job.affected[node]
@@ -176,7 +176,3 @@ def _holds_back(state: NodeState) -> bool:
 def _closed_at(state: NodeState) -> str:
     closed_at = state.case.closed_at if state.case else None
     return to_text(closed_at) if closed_at else ""
-
-
-def _instance(state: NodeState) -> str | None:
-    return state.incarnation.instance_id if state.incarnation else None

@@ -364,7 +364,7 @@ def _with_missing_placement(before: NodeState, node: NewNode) -> Transition:
 def _check_same_instance(before: NodeState, node: NewNode) -> None:
     if before.status is NodeStatus.RETIRED:
         raise Rejected("node_retired", f"{before.key.stream} is retired; register the node under another name")
-    current = before.incarnation.instance_id if before.incarnation else None
+    current = before.instance_id
     if node.instance_id not in {None, current}:
         with_instance = f"with {current}" if current else "without an instance"
         text = f"{before.key.stream} is registered already, {with_instance}; retire it first, or use another name"

@@ -108,7 +108,7 @@ class ReplacementDetection(Struct, frozen=True):
         def revise(state: NodeState, now: datetime) -> Transition:
             if not may_change_instance(state) or _is_backed_by(state, instance.instance_id):
                 return Transition(state)
-            former = state.incarnation.instance_id if state.incarnation else None
+            former = state.instance_id
             replaced = _with_instance(state, instance, now)
             since = replaced.incarnation.since if replaced.incarnation else now
             aliases = _alias_change(state, instance, since, former)

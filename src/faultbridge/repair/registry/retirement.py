@@ -78,7 +78,7 @@ class Retirement(Struct, frozen=True):
         With `keeps_instance`, the row also keeps the instance id, so that a sync does not register the instance again.
         """
         yield retired_row(keys.roster(state.key.cluster, state.shard, state.key.node), keeps_instance=keeps_instance)
-        instance = state.incarnation.instance_id if state.incarnation else None
+        instance = state.instance_id
         names = (state.key.node, *state.placement.aliases, *state.placement.host_names)
         aliases = aliases_of(state.key, names, instance)
         for key, stored in self.table.get_many(keys.alias(*alias) for alias in aliases).items():

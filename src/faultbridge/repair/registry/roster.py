@@ -29,7 +29,7 @@ from faultbridge.record.ports import Table
 
 def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
     """Return the write of a new node's roster row; `described` if its metadata is complete."""
-    instance = state.incarnation.instance_id if state.incarnation else None
+    instance = state.instance_id
     row: Item = {
         "node": state.key.node,
         "generation": state.incarnation.instance if state.incarnation else 0,

@@ -65,7 +65,8 @@ def _claim_candidate(context: StepContext, group: str) -> StepResult | None:
     for candidate in _candidates(context, group):
         if not candidate.running or candidate.instance_id == context.instance_id:
             continue
-        if not _fits_slot(context, candidate):
+        slot = context.state.placement.slot
+        if slot is not None and candidate.slot not in {None, slot}:  # the permanent id of the provider for a node
             continue
         untagged = launch.tag_spare(context, context.launcher, (candidate,)) if context.launcher else None
         if untagged is not None:
@@ -107,10 +108,9 @@ def _resolve_without_demand(context: StepContext, reason: str) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline, because no instance backs the node."""
     old = context.attempt.intent.instance_id if context.attempt.intent else context.instance_id
-    draft = entry_builder.step(
-        context.case, NAME, "timed_out", context.now, reason=reason, failure=ProviderFailure.TIMEOUT, old_instance=old
-    )
-    return context.escalate_to_operator(Reason(reason, ProviderFailure.TIMEOUT), draft)
+    late = Reason(reason, ProviderFailure.TIMEOUT)
+    draft = context.entry("timed_out", reason=reason, failure=late.failure, old_instance=old)
+    return context.escalate_to_operator(late, draft)
 
 
 def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...]:
@@ -118,12 +118,6 @@ def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...
     if launcher is not None:
         return launch.case_launches(launcher, launch.launch_request(context, group))
     return context.provider.candidates(group, _launched_after(context))
-
-
-def _fits_slot(context: StepContext, candidate: LaunchedInstance) -> bool:
-    """Return whether an instance fits the node's slot (the provider's permanent id), if both are known."""
-    slot = context.state.placement.slot
-    return slot is None or candidate.slot is None or candidate.slot == slot
 
 
 def _launched_after(context: StepContext) -> datetime:

@@ -9,7 +9,6 @@ import logging
 from datetime import datetime
 from functools import partial
 
-from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import move_case
 from faultbridge.decide.governing_rules import start_probation
 from faultbridge.model.cases import EXTERNAL, RELEASED, Case, Phase, Reason
@@ -35,7 +34,6 @@ from faultbridge.repair.attempt.step_context import (
     StepContext,
     StepOutcome,
     StepResult,
-    escalate_case,
     live_attempt,
     move_node,
     stop_timers,
@@ -75,24 +73,16 @@ def _uncordon(context: StepContext) -> StepResult:
 def on_return_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline: the verified node is still cordoned or lacks its volumes."""
     if context.state.moving_volumes:
-        return volumes.before_service(context, volumes.ATTACH_NAME, reason)
+        return volumes.before_service(context, reason)
     late = Reason(f"verified, but the orchestrator does not uncordon the node: {reason}", ProviderFailure.TIMEOUT)
-
-    def revise(state: NodeState, now: datetime) -> Transition:
-        draft = entry_builder.step(
-            context.case, RETURN, "timed_out", now, reason=reason, failure=ProviderFailure.TIMEOUT
-        )
-        unconfirmed = replace(state, isolation=Isolation.REQUESTED)
-        return escalate_case(unconfirmed, now, late, drafts=(draft,), fails=False)
-
-    context.commit(revise)
-    context.log("attempt_escalated", str(late))
-    return StepResult(StepOutcome.FAILED, str(late))
+    draft = context.entry("timed_out", reason=reason, failure=late.failure)
+    unconfirmed = {"isolation": Isolation.REQUESTED}
+    return context.escalate_to_operator(late, draft, fails=False, change=lambda state: replace(state, **unconfirmed))
 
 
 def _finish_returned(context: StepContext, outcome: str, reason: str) -> StepResult:
     def finished(state: NodeState, now: datetime) -> Transition:
-        step = entry_builder.step(context.case, RETURN, outcome, now, reason=reason, new_instance=context.instance_id)
+        step = context.entry(outcome, now, reason=reason, new_instance=context.instance_id)
         returned, drafts = end_backoff(replace(state, isolation=Isolation.NONE), now)
         return Transition(returned, (*drafts, step))
 
@@ -225,7 +215,7 @@ def record_failure(context: StepContext) -> StepResult:
         context = cordon_again(context)
     reason = context.request.error or "the step failed without an error message"
     step = context.attempt.step or "admission"
-    draft = entry_builder.step(context.case, step, "error", context.now, reason=reason)
+    draft = context.entry("error", step=step, reason=reason)
     text = f"{step} failed: {reason}"
     context.log("attempt_failed", text, logging.ERROR)
     attempt = context.attempt

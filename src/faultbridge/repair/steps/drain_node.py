@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.expire import ORDERED_REPLACEMENT
 from faultbridge.decide.governing_rules import believed, orchestrator_timed_out, reason_to_proceed, rests_on_claims
 from faultbridge.decide.work import work_stays
@@ -51,7 +50,7 @@ def drain_node(context: StepContext) -> StepResult:
     if context.rules.config.follows_provider:
         return _leave_to_provider(context)
     ended = context.stop_if_canceled() or stop_for_incident(context) or stop_for_update(context)
-    ended = ended or stop_if_excluded(context) or finish_if_gone(context, NAME)
+    ended = ended or stop_if_excluded(context) or finish_if_gone(context)
     if ended is not None:
         return ended
     if context.state.status is NodeStatus.QUARANTINED:
@@ -79,22 +78,18 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
         return _wait_until_idle(context, reason)
     if context.state.status is NodeStatus.QUARANTINED:
         return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"the drain could not begin: {reason}", LATE))
-    if context.case.repair_action is not RepairAction.VERIFY and _is_proven_lost(context):
-        return _finish_drained(context, "forced", f"not drained in time, but the node is lost: {reason}")
-    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure=LATE)
-    return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"work did not leave in time: {reason}", LATE), draft)
-
-
-def _is_proven_lost(context: StepContext) -> bool:
-    proven = believed(context.state).active()
     ordered = any(one.code == ORDERED_REPLACEMENT for one in context.state.active())
-    return ordered or any(one.work in LOST and one.action.opens_case for one in proven)
+    lost = any(one.work in LOST and one.action.opens_case for one in believed(context.state).active())
+    if context.case.repair_action is not RepairAction.VERIFY and (ordered or lost):
+        return _finish_drained(context, "forced", f"not drained in time, but the node is lost: {reason}")
+    draft = context.entry("held", reason=reason, failure=LATE)
+    return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"work did not leave in time: {reason}", LATE), draft)
 
 
 def _wait_until_idle(context: StepContext, reason: str) -> StepResult:
     """Queue the case again until no work runs on the node. The attempt does not count, because nothing failed."""
     text = f"running work stays, because the fault did not end it: {reason}"
-    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure=LATE)
+    draft = context.entry("held", reason=text, failure=LATE)
     return context.requeue(WaitingFor.IDLE, text, draft, counts=False)
 
 
@@ -110,9 +105,8 @@ def _result_of(context: StepContext, answer: CallResult, stays: bool) -> StepRes
         if context.rules.config.provider == KARPENTER:  # elsewhere, the deadline of the drain ends the wait
             page_overdue_wait(context, DRAIN, context.attempt.since, answer.reason, PAGE_DRAIN_AFTER)
         return waiting(answer.reason)
-    failure = answer.failure
-    draft = entry_builder.step(context.case, NAME, "failed", context.now, reason=answer.reason, failure=failure)
-    return context.escalate_to_operator(Reason(answer.reason, failure), draft)
+    draft = context.entry("failed", reason=answer.reason, failure=answer.failure)
+    return context.escalate_to_operator(Reason(answer.reason, answer.failure), draft)
 
 
 def _leave_to_provider(context: StepContext) -> StepResult:
@@ -126,7 +120,7 @@ def _leave_to_provider(context: StepContext) -> StepResult:
         return _finish_drained(context, "not_applicable", "an operator ended the wait for the provider")
 
     def finished(state: NodeState, now: datetime) -> Transition:
-        step = entry_builder.step(context.case, NAME, "not_applicable", now, reason="the provider repairs the node")
+        step = context.entry("not_applicable", now, reason="the provider repairs the node")
         if state.status is not NodeStatus.QUARANTINED:
             return Transition(state, (step,))
         draining = _start_draining(state, now)
@@ -195,7 +189,7 @@ def _hold(context: StepContext, reason: str) -> StepResult:
     text = f"the orchestrator did not answer whether work still runs: {reason}"
     if not context.state.isolation_overdue:
         context = context.commit(lambda state, now: page_overdue(state, now, text))
-    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure=LATE)
+    draft = context.entry("held", reason=text, failure=LATE)
     return context.requeue(WaitingFor.WAIT, Reason(text, LATE), draft, counts=False)
 
 
@@ -208,7 +202,7 @@ def _finish_drained(context: StepContext, outcome: str, reason: str) -> StepResu
     diagnosis = context.case.repair_action is RepairAction.VERIFY
 
     def finished(state: NodeState, now: datetime) -> Transition:
-        step = entry_builder.step(context.case, NAME, outcome, now, reason=reason)
+        step = context.entry(outcome, now, reason=reason)
         if not diagnosis or state.status is NodeStatus.VALIDATING:
             return Transition(state, (step,))  # another controller attached an instance: it is already `validating`
         state, draft = move_node(state, NodeStatus.VALIDATING, now, "diagnosis only")

@@ -46,11 +46,9 @@ def follow_provider(context: StepContext) -> StepResult:
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline, because the provider did not repair the node."""
-    old, late = context.instance_id, ProviderFailure.TIMEOUT
-    draft = entry_builder.step(
-        context.case, NAME, "stalled", context.now, reason=reason, failure=late, old_instance=old
-    )
-    return context.escalate_to_operator(Reason(f"the provider makes no progress: {reason}", late), draft)
+    late = Reason(f"the provider makes no progress: {reason}", ProviderFailure.TIMEOUT)
+    draft = context.entry("stalled", reason=reason, failure=late.failure, old_instance=context.instance_id)
+    return context.escalate_to_operator(late, draft)
 
 
 def _provider_change(context: StepContext) -> str | None:
@@ -92,15 +90,15 @@ def _extend_deadline(context: StepContext) -> None:
     context.commit(lambda state, _: Transition(update_attempt(state, deadline=deadline)))
 
 
-def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
-    """Finish a step as `gone` if another controller terminated the instance; return None otherwise."""
+def finish_if_gone(context: StepContext) -> StepResult | None:
+    """Finish the step as `gone` if another controller terminated the instance; return None otherwise."""
     if not is_gone(context):
         return None
     reason = gone_reason(context)
 
     def finished(state: NodeState, now: datetime) -> Transition:
         case, _ = live_attempt(state)
-        entry = entry_builder.step(case, step, "gone", now, reason=reason, old_instance=context.instance_id)
+        entry = context.entry("gone", now, reason=reason, old_instance=context.instance_id)
         state = replace(state, case=replace(case, marks={**case.marks, EXTERNAL: now}))
         ended = end_all(state, at=now, reason=reason)
         decided = decide(ended.state, ended.changes, context.rules, now)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.decide import entry_builder
 from faultbridge.model.cases import ACCEPTED, DRAIN, RELEASED, Intent, Phase, Reason
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.cluster.vacancies import mark_gone, owed_successor
@@ -46,7 +45,7 @@ def release_instance(context: StepContext) -> StepResult:
     intent = context.attempt.intent
     if intent is not None:
         return _continue_after_intent(context, intent)
-    stopped = stop_before_intent(context) or finish_if_gone(context, NAME)
+    stopped = stop_before_intent(context) or finish_if_gone(context)
     refused = None if stopped else _refused_release(context)
     if refused is not None:
         return context.requeue(*refused, delay=False, counts=False)
@@ -63,12 +62,10 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     """
     if context.attempt.intent is None:
         if volumes.waits_for_volumes(context):
-            return volumes.before_intent(context, volumes.DETACH_NAME, "timed_out", reason)
+            return volumes.before_intent(context, "timed_out", reason)
         return context.retry_or_escalate(WaitingFor.WAIT, reason)
-    draft = entry_builder.step(
-        context.case, NAME, "inconclusive", context.now, reason=reason, failure=ProviderFailure.AMBIGUOUS
-    )
     unknown = Reason(f"it is unknown whether the old instance was released: {reason}", ProviderFailure.AMBIGUOUS)
+    draft = context.entry("inconclusive", reason=reason, failure=unknown.failure)
     context = context.commit(lambda state, now: Transition(mark_gone(state, now)))
     return context.escalate_to_operator(unknown, draft)
 
@@ -78,9 +75,8 @@ def _commit_and_release(context: StepContext) -> StepResult:
     if instance_id is None:
         return _handle_refusal(context, CallResult(ProviderFailure.NOT_FOUND, "the node has no known instance"))
     if context.state.placement.group is None:
-        return _handle_refusal(
-            context, CallResult(ProviderFailure.NOT_FOUND, "the node has no group to replace it from")
-        )
+        answer = CallResult(ProviderFailure.NOT_FOUND, "the node has no group to replace it from")
+        return _handle_refusal(context, answer)
     refused = volumes.refuse_unmovable(context)
     if refused is not None:
         return refused
@@ -102,14 +98,7 @@ def _commit_and_release(context: StepContext) -> StepResult:
         return sources.is_left(context, found, control) and _refused_release(context) is None
 
     types = launch.types_to_launch(context, found.source) if context.launcher else ()
-    context = commit_intent(
-        context,
-        found.facts,
-        found.text,
-        spare=found.spare,
-        instance_types=types,
-        permits=permits,
-    )
+    context = commit_intent(context, found.facts, found.text, spare=found.spare, instance_types=types, permits=permits)
     intent = context.attempt.intent
     return _release(context, intent) if intent else waiting("the intent was withdrawn")
 
@@ -180,14 +169,8 @@ def _refused_release(context: StepContext) -> tuple[WaitingFor, str] | None:
 
 def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -> StepResult:
     def finished(state: NodeState, now: datetime) -> Transition:
-        step = entry_builder.step(
-            context.case,
-            NAME,
-            "released",
-            now,
-            reason=answer.reason,
-            operation=answer.operation,
-            old_instance=intent.instance_id,
+        step = context.entry(
+            "released", now, reason=answer.reason, operation=answer.operation, old_instance=intent.instance_id
         )
         case, _ = live_attempt(state)
         state = replace(state, case=replace(case, marks={**case.marks, RELEASED: now}))
@@ -205,15 +188,7 @@ def _handle_refusal(context: StepContext, answer: CallResult) -> StepResult:
     The instance was not released: a refused call had no effect.
     """
     failure = answer.failure or ProviderFailure.PROVIDER_ERROR
-    draft = entry_builder.step(
-        context.case,
-        NAME,
-        "refused",
-        context.now,
-        reason=answer.reason,
-        failure=failure,
-        old_instance=context.instance_id,
-    )
+    draft = context.entry("refused", reason=answer.reason, failure=failure, old_instance=context.instance_id)
     reason = Reason(answer.reason, failure)
     if not failure.retriable:
         return context.escalate_to_operator(reason, draft)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.decide import entry_builder
 from faultbridge.decide.decide import decide
 from faultbridge.decide.fold.expire import end_boot
 from faultbridge.model.cases import Intent, Phase, Reason
@@ -41,8 +40,8 @@ def repair_in_place(context: StepContext) -> StepResult:
     if intent is not None:
         return _check_restart(context, intent)
     if context.instance_id is None:
-        return fail_step(context, NAME, "out_of_reach", "the node has no known instance", ProviderFailure.NOT_FOUND)
-    stopped = stop_before_intent(context) or finish_if_gone(context, NAME)
+        return fail_step(context, "out_of_reach", "the node has no known instance", ProviderFailure.NOT_FOUND)
+    stopped = stop_before_intent(context) or finish_if_gone(context)
     if stopped is None:
         context, stopped = collect_logs(context)
     if stopped is not None:
@@ -54,9 +53,7 @@ def repair_in_place(context: StepContext) -> StepResult:
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Continue with the next repair action after the deadline, because the instance is not back."""
-    return fail_step(
-        context, NAME, "timed_out", f"the instance did not come back in time: {reason}", ProviderFailure.TIMEOUT
-    )
+    return fail_step(context, "timed_out", f"the instance did not come back in time: {reason}", ProviderFailure.TIMEOUT)
 
 
 def _restart(context: StepContext, intent: Intent) -> StepResult:
@@ -69,10 +66,10 @@ def _restart(context: StepContext, intent: Intent) -> StepResult:
         _record_start(context, answer.operation)
         return waiting(f"the {context.case.repair_action.value} has started")
     if answer.failure in UNREACHABLE:
-        return fail_step(context, NAME, "out_of_reach", answer.reason, answer.failure)
+        return fail_step(context, "out_of_reach", answer.reason, answer.failure)
     failure = answer.failure or ProviderFailure.PROVIDER_ERROR
     if not failure.retriable:
-        draft = entry_builder.step(context.case, NAME, "refused", context.now, reason=answer.reason, failure=failure)
+        draft = context.entry("refused", reason=answer.reason, failure=failure)
         return context.escalate_to_operator(Reason(answer.reason, failure), draft)
     # The restart may have started anyway: the next probe decides, not this call.
     return waiting(f"{failure.value}: {answer.reason}")
@@ -83,9 +80,7 @@ def _record_start(context: StepContext, operation: str | None) -> StepContext:
         _, attempt = live_attempt(state)
         if attempt.operation == operation:
             return Transition(state)
-        step = entry_builder.step(
-            context.case, NAME, "begun", now, operation=operation, new_instance=context.instance_id
-        )
+        step = context.entry("begun", now, operation=operation, new_instance=context.instance_id)
         return Transition(enter_phase(update_attempt(state, operation=operation), Phase.ACTED, now), (step,))
 
     return context.commit(revise)
@@ -97,11 +92,11 @@ def _check_restart(context: StepContext, intent: Intent) -> StepResult:
         context = _record_start(context, restart.operation)  # the answer of the call was lost
     if restart.state is RestartState.DONE:
         return _finish_restarted(context, intent, restart)
-    gone = finish_if_gone(context, NAME)
+    gone = finish_if_gone(context)
     if gone is not None:
         return gone
     if restart.state is RestartState.FAILED:
-        return fail_step(context, NAME, "failed", restart.reason, ProviderFailure.PROVIDER_ERROR)
+        return fail_step(context, "failed", restart.reason, ProviderFailure.PROVIDER_ERROR)
     if restart.state is RestartState.ABSENT:
         return _restart(context, intent)
     return waiting(restart.reason or f"the {intent.repair_action.value} is running")
@@ -109,9 +104,7 @@ def _check_restart(context: StepContext, intent: Intent) -> StepResult:
 
 def _finish_restarted(context: StepContext, intent: Intent, restart: Restart) -> StepResult:
     def finished(state: NodeState, now: datetime) -> Transition:
-        step = entry_builder.step(
-            context.case, NAME, "back", now, operation=restart.operation, new_instance=intent.instance_id
-        )
+        step = context.entry("back", now, operation=restart.operation, new_instance=intent.instance_id)
         state = update_attempt(state, operation=None, watched_since=now)
         rebooted = intent.repair_action is RepairAction.REBOOT_NODE
         decided = _record_boot(context, state, restart, now) if rebooted else Transition(state)

@@ -164,7 +164,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
       next repair action is tried instead.
     - If an open incident explains the failure, the case waits for the incident instead.
     """
-    draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure=LATE)
+    draft = context.entry("inconclusive", reason=reason, failure=LATE)
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
     if seen and context.case.repair_action is RepairAction.VERIFY and without_claims(context.state) != context.state:
         text = f"could not be verified, and {', '.join(seen)} is reported too: {reason}"
@@ -296,14 +296,11 @@ def _finish_unverified(context: StepContext) -> StepResult | None:
 def _finish_failed(
     context: StepContext, found: Verification, findings: tuple[str, ...], *, at_least: RepairAction | None = None
 ) -> StepResult:
-    now = context.now
-    evidence, facts = store_report(context.tools.objects, context.state.key, found.report, now)
+    evidence, facts = store_report(context.tools.objects, context.state.key, found.report, context.now)
     reason = joined_findings(findings) or "the verification failed"
-    draft = entry_builder.step(
-        context.case,
-        NAME,
+    draft = context.entry(
         "failed",
-        now,
+        step=NAME,
         reason=reason,
         failure=FAILED,
         operation=context.attempt.operation,
@@ -348,9 +345,9 @@ def _requeue_if_gone(context: StepContext) -> StepResult | None:
     """Queue the case again if the instance is gone, or escalate it after the last attempt; None if it is not gone."""
     if not is_gone(context):
         return None
-    reason, step, instance = gone_reason(context), NAME, context.instance_id
+    reason, instance = gone_reason(context), context.instance_id
     context = context.commit(lambda state, now: Transition(mark_gone(state, now)))
-    draft = entry_builder.step(context.case, step, "gone", context.now, reason=reason, new_instance=instance)
+    draft = context.entry("gone", reason=reason, new_instance=instance)
     return context.retry_or_escalate(WaitingFor.WAIT, reason, draft)
 
 
@@ -363,11 +360,9 @@ def _end_if_occupied(context: StepContext, found: Verification) -> StepResult | 
     if found.verdict is not Verdict.OCCUPIED:
         return None
     reason = f"no diagnostics beside running work: {joined_findings(found.findings)}"
-    case, operation, instance = context.case, context.attempt.operation, context.instance_id
-    draft = entry_builder.step(
-        case, NAME, "occupied", context.now, reason=reason, operation=operation, new_instance=instance
-    )
-    if work_stays(context.state, case):
+    operation, instance = context.attempt.operation, context.instance_id
+    draft = context.entry("occupied", reason=reason, operation=operation, new_instance=instance)
+    if work_stays(context.state, context.case):
         return context.requeue(WaitingFor.IDLE, reason, draft, counts=False)
     if context.attempt.deadline is None or context.now < context.attempt.deadline:
         return None

@@ -11,9 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-from faultbridge.decide import entry_builder
 from faultbridge.decode.frames.instance_type import with_same_gpu_count
 from faultbridge.model import names
 from faultbridge.model.cases import Phase
@@ -29,6 +27,7 @@ from faultbridge.model.storage.writes import Absent, AnyOf, Condition, Equals, I
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest
+from faultbridge.record.queries import cluster_control
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import Change, StepContext, StepTools, move_node, update_attempt
 from faultbridge.repair.spares.pool import SparePool, read_spares
@@ -50,7 +49,7 @@ def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
 
     def revise(state: NodeState, now: datetime) -> Transition:
         aliases = {keys.alias(*alias): alias for alias in _aliases_of(state, candidate)}
-        former = state.incarnation.instance_id if state.incarnation else None
+        former = state.instance_id
         ended = _aliases_of_former(state, former, aliases)
         found = context.tools.table.get_many([keys.claim(candidate.instance_id), *aliases, *ended])
         if _is_taken(context, found, candidate.instance_id):
@@ -92,14 +91,10 @@ def _attach(
         devices=(),
         unverified=False,
     )
-    step = entry_builder.step(
-        context.case,
-        "await_successor",
-        "claimed",
-        now,
-        old_instance=next(iter(leaving), None),
-        new_instance=candidate.instance_id,
-        facts=_facts(context, candidate),
+    facts = {"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type}
+    facts |= {"spare": True} if candidate.instance_id == context.attempt.spare else {}
+    step = context.entry(
+        "claimed", now, old_instance=next(iter(leaving), None), new_instance=candidate.instance_id, facts=facts
     )
     state, draft = move_node(state, NodeStatus.VALIDATING, now, "successor claimed, generation raised")
     return Transition(state, (step, draft), writes)
@@ -120,11 +115,6 @@ def _backs_since(context: StepContext, candidate: LaunchedInstance) -> datetime:
     until_step = is_of_restart or candidate.instance_id == attempt.spare
     # Launch times are whole seconds: one may seem to precede the release of the old instance.
     return max(candidate.launched_at, acted_at, (attempt.since if until_step else None) or acted_at)
-
-
-def _facts(context: StepContext, candidate: LaunchedInstance) -> dict[str, Any]:
-    facts = {"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type}
-    return facts | ({"spare": True} if candidate.instance_id == context.attempt.spare else {})
 
 
 def _aliases_of(state: NodeState, candidate: LaunchedInstance) -> Iterator[Alias]:
@@ -373,7 +363,7 @@ def end_unused_launches(tools: StepTools, cluster: str) -> None:
     launcher = tools.compute(config).launchers.get(config.provider)
     if launcher is None or not config.repairs or tools.clock.now().minute:
         return
-    if items.read_control(cluster, tools.table.get(keys.cluster_control(cluster))).paused:
+    if cluster_control(tools.table, cluster).paused:
         return
     launched = launcher.launched_in(config)
     # An instance is claimed only while its case is live: after the case was read as closed, no claim can follow.

@@ -28,11 +28,11 @@ from faultbridge.model.log import Failures
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.node_rows import QueuedCase
-from faultbridge.model.storage.writes import Equals, Path, Update, Value
+from faultbridge.model.storage.writes import Path, Value
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, Launcher
-from faultbridge.record.queries import queued_cases
+from faultbridge.record.queries import cluster_control, queued_cases
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import (
     Change,
@@ -60,8 +60,7 @@ from faultbridge.repair.volumes import in_zones, volume_zones
 def count_pending(context: StepContext, control: Control | None = None) -> int:
     """Return how many other replacements of the group passed their intent without an instance."""
     cluster, group, table = context.state.key.cluster, context.state.placement.group, context.tools.table
-    if control is None:
-        control = items.read_control(cluster, table.get(keys.cluster_control(cluster)))
+    control = control or cluster_control(table, cluster)
     rows = table.get_many(keys.case(name) for name in control.holders if name != context.case.id)
     waiting = [NodeKey(cluster, str(row["node"])) for row in rows.values() if _awaits_successor(items.read_case(row))]
     return sum(state.placement.group == group for state in context.tools.append.read_many(waiting))
@@ -322,9 +321,7 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
         return found
     reason = "no evidence of capacity for a replacement instance"
     reason = f"{reason}: {found.reason}" if found.reason else reason
-    draft = entry_builder.step(
-        context.case, NAME, "unproven", context.now, reason=reason, old_instance=instance_id, facts=found.facts
-    )
+    draft = context.entry("unproven", step=NAME, reason=reason, old_instance=instance_id, facts=found.facts)
     return replace(found, result=context.request_approval(reason, draft))
 
 
@@ -332,33 +329,26 @@ def requeue_without_capacity(
     context: StepContext, reason: str, facts: Mapping[str, Any] = MappingProxyType({})
 ) -> StepResult:
     """Queue the case again, keep the instance, and postpone replacements of its group."""
-    draft = entry_builder.step(
-        context.case,
-        NAME,
-        "none_left",
-        context.now,
-        reason=reason,
-        failure=ProviderFailure.CAPACITY,
-        old_instance=context.instance_id,
-        facts=facts,
+    old, none_left = context.instance_id, Reason(reason, ProviderFailure.CAPACITY)
+    draft = context.entry(
+        "none_left", step=NAME, reason=reason, failure=none_left.failure, old_instance=old, facts=facts
     )
-    result = context.requeue(WaitingFor.CAPACITY, Reason(reason, ProviderFailure.CAPACITY), draft, counts=False)
+    result = context.requeue(WaitingFor.CAPACITY, none_left, draft, counts=False)
     mark_group(context, until=context.now + DRY_FOR)
     return result
 
 
 def mark_group(context: StepContext, *, until: datetime | None) -> None:
     """Store until when replacements of the group wait (None: capacity again); a conflict stores nothing."""
-    cluster, group = context.state.key.cluster, context.state.placement.group
-    key = keys.cluster_control(cluster)
-    control = items.read_control(cluster, context.tools.table.get(key))
+    group = context.state.placement.group
+    control = cluster_control(context.tools.table, context.state.key.cluster)
     if group is None or (until is None and group not in control.no_capacity_until):
         return
     others = {name: until for name, until in control.no_capacity_until.items() if name != group}
     marked = others | ({group: until} if until else {})
     value: dict[Path, Value] = {("no_capacity_until",): {name: to_text(until) for name, until in marked.items()}}
     try:
-        context.tools.table.write(Update(key, set=value, add={"version": 1}, when=Equals("version", control.version)))
+        context.tools.table.write(items.control_update(control, value))
     except Conflict as conflict:
         context.log("capacity_mark_lost", str(conflict), group=group)
 
@@ -462,7 +452,7 @@ def check_capacity_waits(tools: StepTools, cluster: str) -> None:
         if queued.capacity_since is not None and now >= queued.capacity_since + limit:
             with failures.collect(f"paging for {queued.key.stream}"):
                 tools.append(queued.key, _page_for_capacity, actor=Actor.DISPATCH)
-    control = items.read_control(cluster, tools.table.get(keys.cluster_control(cluster)))
+    control = cluster_control(tools.table, cluster)
     for queued in _first_of_each_group(waiting):
         until = control.no_capacity_until.get(queued.group or "")
         if until is not None and now < until <= now + CHECK_AHEAD:
@@ -476,7 +466,7 @@ def _check_capacity(tools: StepTools, queued: QueuedCase, rules: Rules, until: d
     """Query the sources on behalf of the case's next attempt, and record the answer for its group."""
     state = tools.append.read(queued.key)
     case, group = state.live_case, state.placement.group
-    instance = state.incarnation.instance_id if state.incarnation else None
+    instance = state.instance_id
     if group is None or case is None or case.status is not CaseStatus.QUEUED or instance is None:
         return
     number = case.attempts + 1

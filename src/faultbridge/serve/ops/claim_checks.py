@@ -79,7 +79,7 @@ class ClaimChecks(Struct, frozen=True):
                     self._checked.add(token)
 
     def _check(self, read: NodeState, token: str, rules: Rules) -> None:
-        instance = read.incarnation.instance_id if read.incarnation else None
+        instance = read.instance_id
         output = self.tools.compute(rules.config).collector.read(instance, token) if instance else HostOutput()
         if output is None:
             return

@@ -17,6 +17,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
 from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import CheckResult, ClusterNode
+from faultbridge.record.queries import cluster_control
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.incidents import Intake
@@ -50,7 +51,7 @@ class ProbeInstance(Struct, frozen=True):
         reports the node as ready. The status checks of an instance that is gone are not read.
         """
         config = rules_of(self.tools.rulebook, state.key.cluster).config
-        instance_id = state.incarnation.instance_id if state.incarnation else None
+        instance_id = state.instance_id
         if instance_id is None:
             return ProbedInstance()
         try:
@@ -102,7 +103,7 @@ class ProbeInstance(Struct, frozen=True):
     def _is_covered(self, state: NodeState, config: ClusterConfig) -> bool:
         """Return whether an open incident explains why the node sends no heartbeat."""
         key, placement = state.key, state.placement
-        control = items.read_control(key.cluster, self.tools.table.get(keys.cluster_control(key.cluster)))
+        control = cluster_control(self.tools.table, key.cluster)
         domains = failure_domains(key.cluster, key.node, placement.domain, placement.domains, config.domains)
         return control.incident_of(key.node, domains, [Family.HEARTBEAT]) is not None
 

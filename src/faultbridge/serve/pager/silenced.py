@@ -15,7 +15,7 @@ from faultbridge.model.storage import incidents, items, keys
 from faultbridge.model.storage.writes import Delete, Path, Update, Value
 from faultbridge.model.times import to_milliseconds
 from faultbridge.record.ports import Clock, PageUrgency, Table
-from faultbridge.record.queries import query_all
+from faultbridge.record.queries import cluster_control, query_all
 from faultbridge.serve.pager.page import Links, Location, Page, PageState
 from faultbridge.serve.pager.rules import NO_ACTION
 
@@ -50,7 +50,7 @@ class Silenced(Struct, frozen=True):
 
     def active(self, cluster: str) -> Mapping[str, Silence]:
         """Return the silences of a cluster that hold pages now, by id."""
-        control = items.read_control(cluster, self.table.get(keys.cluster_control(cluster)))
+        control = cluster_control(self.table, cluster)
         now = self.clock.now()
         return {name: one for name, one in control.silences.items() if one.is_active(now)}
 
