@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct, field
 
 from faultbridge.decide import entry_builder
+from faultbridge.decide.fold.changes import Folded
 from faultbridge.decide.fold.claims import claim_end
 from faultbridge.model.cases import ESCALATED_AT, Case, Reason, case_id
 from faultbridge.model.catalog import Catalog
@@ -201,12 +202,21 @@ def move_case(decided: Transition, case: Case, now: datetime, reason: str | Reas
     return Transition(replace(moved, due_at=due_at(moved, now)), (*decided.drafts, *withdrawn, draft))
 
 
-def resolve_case(decided: Transition, case: Case, now: datetime) -> Transition:
-    """Close a case with the resolution `recovered`, because the faults that required it ended."""
-    resolved = replace(
-        case, status=CaseStatus.RESOLVED, resolution=Resolution.RECOVERED, waiting_for=None, closed_at=now
-    )
-    return move_case(decided, resolved, now, "all conditions ended")
+def resolve_case(
+    decided: Transition,
+    case: Case,
+    now: datetime,
+    resolution: Resolution = Resolution.RECOVERED,
+    reason: str = "all conditions ended",
+) -> Transition:
+    """Close a case, by default because the faults that required it ended."""
+    resolved = replace(case, status=CaseStatus.RESOLVED, resolution=resolution, waiting_for=None, closed_at=now)
+    return move_case(decided, resolved, now, reason)
+
+
+def fault_drafts(ended: Folded, rules: Rules) -> tuple[Draft, ...]:
+    """Draft the entries of conditions that ended for another reason than a report."""
+    return tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
 
 
 def escalate_case(decided: Transition, case: Case, now: datetime, reason: str | Reason) -> Transition:

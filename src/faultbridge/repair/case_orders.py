@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from faultbridge.decide import entry_builder
-from faultbridge.decide.case_moves import Rules, drop_approval, due_at, move_case
+from faultbridge.decide.case_moves import Rules, drop_approval, due_at, fault_drafts, move_case, resolve_case
 from faultbridge.decide.fold.expire import end_orders
 from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.cases import ACKNOWLEDGED, APPROVED, DENIED, Approval, Case, Reason
@@ -84,8 +84,7 @@ def once(table: Table, request: RequestKey | None, revise: Revise) -> Revise:
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
     """End the conditions that operator orders opened on a node, and add their entries."""
     ended = end_orders(transition.state, at=now)
-    faults = (entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
-    return replace(transition, state=ended.state, drafts=(*transition.drafts, *faults))
+    return replace(transition, state=ended.state, drafts=(*transition.drafts, *fault_drafts(ended, rules)))
 
 
 class OperatorOrder(Struct, frozen=True):
@@ -228,9 +227,8 @@ class CaseOrders(Struct, frozen=True):
                 text = f"case cannot be canceled in status {case.status.value}: {case.id}; an operator handles it"
                 raise Rejected("not_cancellable", text)
             if state.status is not None and state.status.in_service:
-                ended = replace(case, status=CaseStatus.RESOLVED, waiting_for=None, cancelled=True, closed_at=now)
-                ended = replace(ended, resolution=Resolution.CANCELLED, because=Reason(order.reason))
-                moved = move_case(noted, ended, now, "canceled")
+                ended = replace(case, cancelled=True, because=Reason(order.reason))
+                moved = resolve_case(noted, ended, now, Resolution.CANCELLED, "canceled")
                 # Only a tick may set the status `healthy`, so the node is due at once.
                 return replace(moved, state=replace(moved.state, due_at=now))
             return _queue_verification(noted, case, now)

@@ -119,7 +119,8 @@ def _next_state(
     status = cluster_status(unhealthy, expected, provider=reported.provider, occupied=len(occupied))
     open_incidents = {name: hold for name, hold in sorted(control.holds.items()) if hold.ended_at is None}
     serving = max(in_service(counts) - len(occupied), 0)
-    verified = max(serving - _unverified_in_service(control, rows) + sum(occupied.values()), 0)
+    unverified = control.unverified - sum(row.unverified for row in rows if not row.status.in_service)
+    verified = max(serving - unverified + sum(occupied.values()), 0)
     after = replace(reported, status=status, counts=counts, incidents=tuple(open_incidents), verified=verified)
     same_number = len(occupied) == len(_occupied_in_service(before, rows))
     if same_number and after == replace(before, target=after.target, occupied=after.occupied, cordoned=after.cordoned):
@@ -156,9 +157,3 @@ def _occupied_in_service(reported: ClusterState, rows: Iterable[UnhealthyNode]) 
     """Return the nodes in service that the provider occupies, and whether each was never verified."""
     out = {row.node for row in rows if not row.status.in_service}
     return {node: unverified for node, unverified in reported.occupied.items() if node not in out}
-
-
-def _unverified_in_service(control: Control, rows: Iterable[UnhealthyNode]) -> int:
-    """Return how many nodes in service were never verified by Faultbridge."""
-    out = (row for row in rows if not row.status.in_service)
-    return control.unverified - sum(row.unverified for row in out)

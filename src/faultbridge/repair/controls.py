@@ -211,13 +211,16 @@ class Controls(Struct, frozen=True):
         drafts = tuple(_with_cause(draft, before, cause) for draft in changed.drafts)
         _, writes = cluster_writes(self.stack, state, state, drafts, actor=actor, severity=changed.severity, now=now)
         events = dict(zip((str(one.subject) for one in drafts), event_ids(self.stack, state, len(drafts)), strict=True))
+        silences = changed.control.silences
+        events = {**changed.control.events, **events}
+        kept = {name: one for name, one in events.items() if not name.startswith(SILENCE) or name in silences}
         attributes: dict[Path, Value] = {
             ("pauses",): dump(changed.control.pauses),
-            ("silences",): dump(changed.control.silences),
+            ("silences",): dump(silences),
             ("budget_used_up",): changed.control.budget_used_up,
             ("eviction_limits",): list(changed.control.eviction_limits),
             ("breakers",): dump(changed.control.breakers),
-            ("events",): dump(_kept_events({**changed.control.events, **events}, changed.control)),
+            ("events",): dump(kept),
             ("holds",): dump(changed.control.holds),
         }
         self.table.transact([items.control_update(before, attributes), *writes, *changed.writes])
@@ -268,10 +271,6 @@ def _silence_note(one: Silence, text: str, stage: str, operator: str | None, now
 def silence_over(one: Silence, text: str, now: datetime, operator: str | None = None) -> Draft:
     """Draft the entry about the end of a silence."""
     return _silence_note(one, f"silence of {one.scope} {text}", "over", operator, now)
-
-
-def _kept_events(events: Mapping[str, str], control: Control) -> dict[str, str]:
-    return {name: one for name, one in events.items() if not name.startswith(SILENCE) or name in control.silences}
 
 
 def breaker_draft(

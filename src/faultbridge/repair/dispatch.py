@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.admit import HOUR, WITH_SEVERAL_REASONS, Refused, admit, closed_window, recent_starts
-from faultbridge.decide.case_moves import Rules, exclusion_reason, move_case
+from faultbridge.decide.case_moves import Rules, escalate_case, exclusion_reason, move_case, resolve_case
 from faultbridge.decide.governing_rules import choose_repair_action, governing_rules, rule_to_ask
 from faultbridge.decide.isolation_budget import IsolationUse
 from faultbridge.model.cases import Attempt, Case, Phase, Reason
@@ -31,7 +31,7 @@ from faultbridge.model.storage.projections import first_loss, queued_case
 from faultbridge.model.storage.writes import Path, Update, Value
 from faultbridge.model.times import to_text, truncate
 from faultbridge.model.values import replace
-from faultbridge.record.append import Append, Revise, append_many, transaction_token
+from faultbridge.record.append import Append, append_many, transaction_token
 from faultbridge.record.ports import Clock, Table, Workflow
 from faultbridge.record.queries import queued_cases, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
@@ -99,17 +99,13 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
         recent = {case: one for case, one in control.evictions.items() if one.at > now - HOUR}
         recent |= {case: Eviction(mode, now) for case, mode in draining.items()}
         taken["evictions",] = dump(recent)
-    dry = _updated_dry_groups(control, holding, now)
+    # A group without capacity whose capacity is checked now waits longer.
+    checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
+    kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
+    dry = {group: now + CAPACITY_CHECK_TIME if group in checked else until for group, until in kept.items()}
     if dry != control.no_capacity_until:
         taken["no_capacity_until",] = {group: to_text(until) for group, until in dry.items()}
     return items.control_update(control, taken)
-
-
-def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
-    """Return until when each group without capacity waits; one that is checked now waits longer."""
-    kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
-    checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
-    return {group: now + CAPACITY_CHECK_TIME if group in checked else until for group, until in kept.items()}
 
 
 def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Transition:
@@ -147,8 +143,7 @@ def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) 
     case = state.live_case
     if case is None or not _is_queued(case, case_id):
         return Transition(state)
-    escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, because=Reason(reason))
-    return move_case(Transition(state), escalated, now, reason)
+    return escalate_case(Transition(state), case, now, reason)
 
 
 def resolve_dry_run(
@@ -173,8 +168,7 @@ def resolve_dry_run(
         case_id=case.id,
         facts=facts,
     )
-    resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now)
-    return move_case(Transition(state, (draft,)), resolved, now, "dry run")
+    return resolve_case(Transition(state, (draft,)), case, now, Resolution.DRY_RUN, "dry run")
 
 
 def apply_dry_run(state: NodeState, case_id: str, rules: Rules, now: datetime) -> Transition:
@@ -240,23 +234,22 @@ def record_refusals(append: Append, refusals: Iterable[Refused], rules: Rules, l
     """Record what each case waits for, if that changed; a later call records those beyond `limit`."""
     changed = list(islice((refusal for refusal in refusals if not refusal.recorded), limit))
     for start in range(0, len(changed), GROUP):
-        _record_group(append, changed[start : start + GROUP], rules)
+        refused = {refusal.queued.key: refusal for refusal in changed[start : start + GROUP]}
 
+        def revise(state: NodeState, now: datetime, refused: Mapping[NodeKey, Refused] = refused) -> Transition:
+            refusal = refused[state.key]
+            return record_refusal(state, refusal, rules.policy.rule_named(refusal.queued.rule), now)
 
-def _record_group(append: Append, refusals: Sequence[Refused], rules: Rules) -> None:
-    refused = {refusal.queued.key: refusal for refusal in refusals}
-
-    def revision(refusal: Refused) -> Revise:
-        rule = rules.policy.rule_named(refusal.queued.rule)
-        return lambda state, now: record_refusal(state, refusal, rule, now)
-
-    changes = {key: revision(refusal) for key, refusal in refused.items()}
-    for appended in append_many(append, changes, actor=Actor.DISPATCH):
-        key = appended.state.key
-        if not appended.entries:
-            continue
-        waiting_for, reason = refused[key].waiting_for.value, refused[key].reason
-        log_admission(key, refused[key].queued.case, "admission_refused", reason, waiting_for=waiting_for)
+        for appended in append_many(append, dict.fromkeys(refused, revise), actor=Actor.DISPATCH):
+            one = refused[appended.state.key]
+            if appended.entries:
+                log_admission(
+                    one.queued.key,
+                    one.queued.case,
+                    "admission_refused",
+                    one.reason,
+                    waiting_for=one.waiting_for.value,
+                )
 
 
 def resolve_dry_runs(append: Append, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
@@ -380,11 +373,8 @@ class Dispatch(Struct, frozen=True):
             return AdmittedBatch(self._commit(control, ready, now))
         except Conflict as conflict:
             log_cause("admission_conflict", reason=str(conflict), cluster=rules.config.cluster, cases=len(ready))
-            return self._admit_each((pick for pick in picks if self.clock.now() < until), rules)
-
-    def _admit_each(self, picks: Iterable[QueuedCase], rules: Rules) -> AdmittedBatch:
         admitted: list[NodeState] = []
-        for pick in picks:
+        for pick in (one for one in picks if self.clock.now() < until):
             batch = self._admit_one(pick, rules)
             admitted += batch.admitted
             if batch.full:

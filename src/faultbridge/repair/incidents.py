@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from faultbridge.decide.case_moves import SETTLE, Rules, continue_alone
+from faultbridge.decide.case_moves import SETTLE, Rules, continue_alone, fault_drafts
 from faultbridge.decide.correlate.held_cases import absorb, release
 from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident, correlate, hold_of
 from faultbridge.decide.correlate.origins import end_symptoms
@@ -24,7 +24,7 @@ from faultbridge.decide.correlate.shared_causes import (
     needs_sizes,
     without_records,
 )
-from faultbridge.decide.entry_builder import component_data, fault_change, node_list
+from faultbridge.decide.entry_builder import component_data, node_list
 from faultbridge.model import event_data
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.causation import moved_by
@@ -375,9 +375,8 @@ class HeldCases(Struct, frozen=True):
                 ended = end_symptoms(state, mode, catalog, since=since, quiet=quiet, now=at)
                 if not ended.changes:
                     return Transition(state)
-                drafts = (fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
                 # Only a tick may set the status `healthy`, so the node is due at once.
-                return Transition(replace(ended.state, due_at=at), tuple(drafts))
+                return Transition(replace(ended.state, due_at=at), fault_drafts(ended, rules))
 
             self._append(control, node, revise, "symptoms_ended", incident.id)
 

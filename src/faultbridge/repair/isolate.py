@@ -251,11 +251,12 @@ class Isolate(Struct, frozen=True):
         """Isolate a node whose state was just read; uncordon it if it needs no isolation."""
         config = rules.config
         free = in_service(state) and not needs_isolation(state, ordered=ordered)
-        if config.isolates and free and _is_kept_from_work(state):  # also while the node is ignored
+        kept_from_work = state.discouraged or state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}
+        if config.isolates and free and kept_from_work:  # also while the node is ignored
             return self._withdraw(state, rules, self.orchestrator(config))
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
-        if permitted and config.provider_isolates:
-            return self._confirm_for_provider(state, rules, ordered=ordered)
+        if permitted and config.provider_isolates and needs_isolation(state, ordered=ordered):
+            return self._confirm(state, rules, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
         if not permitted or not config.isolates:
             return IsolationResult.NOTHING
         orchestrator = self.orchestrator(config)
@@ -264,7 +265,11 @@ class Isolate(Struct, frozen=True):
             prefers = result is IsolationResult.HELD and not state.discouraged and orchestrator.applicable
             # While the budget keeps the node in service, the orchestrator prefers other nodes for new work.
             if prefers and orchestrator.discourage(ClusterNode.of(state, rules.config)).ok:
-                self.append(state.key, _mark_discouraged, actor=Actor.ISOLATE, current=state)
+
+                def discourage(now: NodeState, _: datetime) -> Transition:
+                    return Transition(replace(now, discouraged=takes_work(now)))
+
+                self.append(state.key, discourage, actor=Actor.ISOLATE, current=state)
             return result
         waits = orchestrator.applicable and waits_out_of_service(state)
         return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
@@ -326,11 +331,6 @@ class Isolate(Struct, frozen=True):
 
     def _is_postponed(self, state: NodeState) -> bool:
         return state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at
-
-    def _confirm_for_provider(self, state: NodeState, rules: Rules, *, ordered: bool) -> IsolationResult:
-        if not needs_isolation(state, ordered=ordered):
-            return IsolationResult.NOTHING
-        return self._confirm(state, rules, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
 
     def _isolate(self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool) -> IsolationResult:
         if not orchestrator.applicable:
@@ -440,10 +440,6 @@ class Isolate(Struct, frozen=True):
         return found
 
 
-def _is_kept_from_work(state: NodeState) -> bool:
-    return state.discouraged or state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}
-
-
 def keeps_work(state: NodeState) -> bool:
     """Return whether the running work of a node stays there, although the node has a case."""
     return state.live_case is not None and work_stays(state, state.live_case)
@@ -451,10 +447,6 @@ def keeps_work(state: NodeState) -> bool:
 
 def _request_uncordon(state: NodeState, at: datetime) -> Transition:
     return request_again(state, at) if state.isolation is Isolation.CONFIRMED else Transition(state)
-
-
-def _mark_discouraged(state: NodeState, _: datetime) -> Transition:
-    return Transition(replace(state, discouraged=takes_work(state)))
 
 
 def confirmed(state: NodeState, reason: str, now: datetime) -> IsolationResult:
@@ -488,14 +480,15 @@ def prepare_isolations(isolate: Isolate, cluster: str, nodes: Sequence[str]) -> 
     if not nodes:
         return {}
     rules, now = rules_of(isolate.rulebook, cluster), isolate.append.clock.now()
-    isolate = replace(isolate, permits=isolate.permits.for_many())
+    isolate = replace(isolate, permits=replace(isolate.permits, refusing={}))
     states = sorted(isolate.append.read_many(NodeKey(cluster, node) for node in nodes), key=isolation_urgency)
     needs_no_call = rules.config.isolates and not isolate.orchestrator(rules.config).applicable
-    grouped = [state for state in states if needs_no_call and is_free(state, now)]
+    unrequested = [state for state in states if state.isolation is not Isolation.REQUESTED]
+    grouped = [state for state in unrequested if needs_no_call and not needs_permit(state, now)]
     groups = [grouped[start : start + GROUP] for start in range(0, len(grouped), GROUP)]
     alone = {state.key.node: state for state in states if state not in grouped}
     return {
-        **{", ".join(map(_name, group)): partial(_isolate_group, isolate, group, rules) for group in groups},
+        **{", ".join(one.key.node for one in some): partial(_isolate_group, isolate, some, rules) for some in groups},
         **{name: partial(_isolate_alone, isolate, state, rules) for name, state in alone.items()},
     }
 
@@ -512,7 +505,7 @@ def _isolate_group(isolate: Isolate, states: Sequence[NodeState], rules: Rules) 
     now = isolate.append.clock.now()
     in_use = [state for state in states if state.registered and opted_out_until(state, rules.config, now) is None]
     wanted = [state for state in in_use if needs_isolation(state, ordered=False)]
-    results = {_name(state): IsolationResult.NOTHING for state in states}
+    results = {state.key.node: IsolationResult.NOTHING for state in states}
     revise = isolate.permitted(confirm(Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=False), rules)
 
     def commit_alone(node: NodeKey) -> None:
@@ -520,7 +513,7 @@ def _isolate_group(isolate: Isolate, states: Sequence[NodeState], rules: Rules) 
 
     changes = {state.key: revise for state in wanted}
     for done in append_many(isolate.append, changes, actor=Actor.ISOLATE, alone=commit_alone):
-        results[_name(done.state)] = confirmed(done.state, NO_ORCHESTRATOR, now)
+        results[done.state.key.node] = confirmed(done.state, NO_ORCHESTRATOR, now)
     return results
 
 
@@ -529,12 +522,3 @@ def isolation_urgency(state: NodeState) -> tuple[int, datetime, str]:
     case = state.live_case
     opened = case.opened_at if case else datetime.max.replace(tzinfo=UTC)
     return -(state.severity.rank if state.severity else 0), opened, state.key.node
-
-
-def is_free(state: NodeState, now: datetime) -> bool:
-    """Return whether the isolation of a node needs no permit, and is not yet requested."""
-    return state.isolation is not Isolation.REQUESTED and not needs_permit(state, now)
-
-
-def _name(state: NodeState) -> str:
-    return state.key.node

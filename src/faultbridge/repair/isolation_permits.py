@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Self
 
 from msgspec import Struct
 
@@ -22,7 +21,6 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.node_rows import RosterNode, UnhealthyNode
 from faultbridge.model.storage.writes import Update, Value
 from faultbridge.model.times import to_text
-from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import cluster_control, nodes_in_use, unhealthy_nodes
 
@@ -30,15 +28,12 @@ from faultbridge.record.queries import cluster_control, nodes_in_use, unhealthy_
 class IsolationPermits(Struct, frozen=True):
     """Measures the isolation budget and gives permits; its `table` must not cache reads.
 
-    `refusing` has the last measure that refused a permit, by cluster; None measures for each node again.
+    `refusing` has the last measure that refused a permit, by cluster; None measures for each node again. In one pass
+    over many nodes, a used-up budget refuses most of them by one measure.
     """
 
     table: Table
     refusing: dict[str, tuple[int, IsolationUse]] | None = None
-
-    def for_many(self) -> Self:
-        """Return permits for one pass over many nodes, of which a used-up budget refuses most by one measure."""
-        return replace(self, refusing={})
 
     def use(self, rules: Rules, control: Control, now: datetime, *, placed: bool, evicts: bool = True) -> IsolationUse:
         """Read the use of the isolation budget; `placed` also reads all nodes, for failure domains."""

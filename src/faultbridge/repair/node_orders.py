@@ -16,13 +16,13 @@ from faultbridge.decide.case_moves import (
     escalate_case,
     exclusion_reason,
     move_case,
+    resolve_case,
     start_ignoring,
     stop_ignoring,
 )
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.fold.expire import ORDERED_QUARANTINE, ORDERED_REPLACEMENT
 from faultbridge.decide.observe import observe
-from faultbridge.model.cases import Case
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected
@@ -62,7 +62,10 @@ class NodeOrders(Struct, frozen=True):
             if instance not in {None, backing}:
                 now_on = f"{key.node} has {backing or 'no known instance'} now, and not {instance}"
                 raise Rejected("instance_changed", f"the instance changed since you looked: {now_on}")
-            observed = self._observe_order(_resumed(state), ORDERED_REPLACEMENT, order, rules, now)
+            case = state.live_case
+            if case is not None and case.cancelled:  # a later order to replace the node revokes the cancellation
+                state = replace(state, case=replace(case, cancelled=False))
+            observed = self._observe_order(state, ORDERED_REPLACEMENT, order, rules, now)
             return _requeue_escalated(observed, RepairAction.REPLACE_NODE, now, "an operator ordered a replacement")
 
         return self._order(key, order, revise)
@@ -107,8 +110,7 @@ class NodeOrders(Struct, frozen=True):
             noted = Transition(state, (order.note("return", now, case_id=case.id),))
             noted = withdraw_orders(noted, rules, now)
             if state.status is not None and state.status.in_service:
-                ended = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.BY_OPERATOR, closed_at=now)
-                moved = _move_case(noted, ended, now, "returned by an operator")
+                moved = resolve_case(noted, case, now, Resolution.BY_OPERATOR, "returned by an operator")
                 # Only a tick may set the status `healthy`, so the node is due at once.
                 return replace(moved, state=replace(moved.state, due_at=now))
             return _requeue_escalated(noted, RepairAction.VERIFY, now, "returned by an operator")
@@ -166,12 +168,6 @@ class NodeOrders(Struct, frozen=True):
         return self._append_order(key, order, lambda state, now: revise(state, rules, now))
 
 
-def _resumed(state: NodeState) -> NodeState:
-    """Return the node with its case's cancellation revoked by a later order to replace it."""
-    case = state.live_case
-    return state if case is None or not case.cancelled else replace(state, case=replace(case, cancelled=False))
-
-
 def _without_case(state: NodeState, rules: Rules, now: datetime) -> Rejected:
     node, reason = state.key.node, exclusion_reason(state, rules.config, now)
     if reason is None:
@@ -216,10 +212,4 @@ def _requeue_escalated(transition: Transition, repair_action: RepairAction, now:
     # The current conditions of the node count, not those for which the case was opened.
     queued = replace(queued, severity=state.severity or case.severity, cancelled=repair_action is RepairAction.VERIFY)
     queued = replace(queued, waiting_for=WaitingFor.ADMISSION, not_before=None)
-    return _move_case(transition, queued, now, reason)
-
-
-def _move_case(transition: Transition, case: Case, now: datetime, reason: str) -> Transition:
-    """Change the status of a case in a transition, and keep the transition's other writes and results."""
-    moved = move_case(transition, case, now, reason)
-    return replace(transition, state=moved.state, drafts=moved.drafts)
+    return move_case(transition, queued, now, reason)

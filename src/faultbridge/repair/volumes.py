@@ -8,7 +8,7 @@ Tests: tests/scenarios/repair/test_volumes.py, tests/contracts/test_volumes.py a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -270,11 +270,13 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
     if not moving or instance_id is None:
         return context, None
     found = {one.volume_id: one for one in context.volumes.read(one.volume_id for one in moving)}
-    attached = {one.volume_id for one in moving if _is_attached(found, one, instance_id)}
+    here = {name: one.on(instance_id) for name, one in found.items()}
+    attached = {name for name, one in here.items() if one is not None and one.state == ATTACHED}
     if attached:
         context = context.commit(lambda state, now: _record_of_attach(state, now, attached, instance_id))
     left = context.state.moving_volumes
-    lost = {one.volume_id for one in left if _is_lost(found.get(one.volume_id), instance_id)}
+    kept = {name for name, one in found.items() if one.tagged or one.on(instance_id)}
+    lost = {one.volume_id for one in left} - kept
     if lost:
         reason = f"{', '.join(sorted(lost))} does not exist any more, or lost the tag {VOLUME_TAG}"
         return context, before_service(context, reason, lost)
@@ -301,16 +303,6 @@ def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance
 
 def _is_free(volume: Volume, instance_id: str) -> bool:
     return not volume.on(instance_id) and (volume.shared or not volume.attachments)
-
-
-def _is_lost(volume: Volume | None, instance_id: str) -> bool:
-    return volume is None or not (volume.tagged or volume.on(instance_id))
-
-
-def _is_attached(found: Mapping[str, Volume], moving: MovingVolume, instance_id: str) -> bool:
-    volume = found.get(moving.volume_id)
-    attachment = volume.on(instance_id) if volume else None
-    return attachment is not None and attachment.state == ATTACHED
 
 
 def _record_of_attach(state: NodeState, now: datetime, attached: Collection[str], instance_id: str) -> Transition:

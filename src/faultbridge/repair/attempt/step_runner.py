@@ -25,7 +25,7 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import Attempt, Case
+from faultbridge.model.cases import Case
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Conflict, FaultbridgeError, Rejected, Transient
@@ -33,6 +33,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items, keys
+from faultbridge.model.times import earliest
 from faultbridge.model.values import replace
 from faultbridge.record.append import Revise
 from faultbridge.record.ports import ExecutionStatus, Table
@@ -143,7 +144,8 @@ class StepRunner(Struct, frozen=True):
         context.fence(context.state)
         if step.on_timeout is None:
             return step.run(context)
-        context = self._start(step, context, token)
+        name, timeout = context.request.step, step.timeout(context.rules.policy.limits)
+        context = context.commit(lambda state, now: Transition(start_or_resume_step(state, name, token, now, timeout)))
         try:
             result = step.run(context)
         except Transient as error:
@@ -156,10 +158,6 @@ class StepRunner(Struct, frozen=True):
             request = replace(context.request, error=text)
             return close_case.record_failure(replace(context, request=request, state=self._reread(context)))
         return self._wait(step, context, result) if result.outcome is StepOutcome.WAITING else result
-
-    def _start(self, step: Step, context: StepContext, token: str | None) -> StepContext:
-        name, timeout = context.request.step, step.timeout(context.rules.policy.limits)
-        return context.commit(lambda state, now: Transition(start_or_resume_step(state, name, token, now, timeout)))
 
     def _wait(self, step: Step, context: StepContext, result: StepResult) -> StepResult:
         context = replace(context, state=self._reread(context))
@@ -182,11 +180,6 @@ def _result_if_closed(state: NodeState, request: StepRequest) -> StepResult | No
     if case is None or request.step != close_case.CLOSE or case.status is not CaseStatus.RESOLVED:
         return None
     return StepResult(StepOutcome.DONE) if (case.id, case.attempts) == (request.case, request.attempt) else None
-
-
-def current_step(attempt: Attempt) -> str | None:
-    """Return the step that the attempt is in, or None if the execution is between two steps."""
-    return attempt.step if attempt.step not in attempt.steps else None
 
 
 BEFORE_INTENT = frozenset({NodeStatus.QUARANTINED, NodeStatus.DRAINING})
@@ -226,12 +219,12 @@ def recover_attempt(runner: StepRunner, key: NodeKey) -> RecoveryResult:
     state = runner.tools.append.read(key)
     case = state.live_case
     attempt = case.attempt if case and case.status is CaseStatus.IN_PROGRESS else None
-    if case is None or attempt is None or not _is_due(attempt, runner.tools.clock.now()):
+    due_at = earliest(attempt.probe_at, attempt.deadline) if attempt else None
+    if case is None or attempt is None or due_at is None or due_at > runner.tools.clock.now():
         return RecoveryResult.NOTHING
-    step = current_step(attempt)
-    if step is not None and attempt.task_token is not None:
-        return _probe_step(runner, key, case, step, attempt.task_token)
     if attempt.step is not None and attempt.task_token is not None:
+        if attempt.step not in attempt.steps:
+            return _probe_step(runner, key, case, attempt.step, attempt.task_token)
         # The outcome is recorded, but the execution may not have received it.
         runner.resume(attempt.step, attempt.task_token, StepResult(StepOutcome(attempt.steps[attempt.step])))
     return _check_execution(runner.tools, state, case)
@@ -291,11 +284,6 @@ def _append_unless_moved(tools: StepTools, state: NodeState, case: Case, revise:
         return revise(now, at) if current.status is CaseStatus.IN_PROGRESS else Transition(now)
 
     return tools.append(state.key, unless_moved, actor=Actor.SWEEP, current=state).state
-
-
-def _is_due(attempt: Attempt, now: datetime) -> bool:
-    times = [at for at in (attempt.probe_at, attempt.deadline) if at is not None]
-    return bool(times) and min(times) <= now
 
 
 def _extend_lease(state: NodeState, now: datetime) -> Transition:

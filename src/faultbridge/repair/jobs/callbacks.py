@@ -30,6 +30,10 @@ RETRY_FOR = timedelta(hours=6)
 LEASE = timedelta(seconds=55)
 """How long one sweep reserves the callbacks of a cluster. This is the timeout of the sweep function."""
 
+NO_EVENT = CallResult(
+    ProviderFailure.NOT_FOUND, "the event of the job is no longer in the table; resume the job yourself"
+)
+
 
 class DeliverCallbacks(Struct, frozen=True):
     """Notifies receivers that jobs may resume: at least once, always with the same event."""
@@ -83,7 +87,7 @@ class DeliverCallbacks(Struct, frozen=True):
     def _deliver(self, job: Job, name: str, config: ClusterConfig) -> bool:
         """Deliver one callback and record its result; False if it must be tried again within six hours."""
         notice = self._notice(job, config)
-        result = self._refusal(job, name, config) or _deliver(self.callbacks[name], notice)
+        result = self._refusal(job, name, config) or (self.callbacks[name].deliver(notice) if notice else NO_EVENT)
         asked = job.requested_checkpoint
         until = asked.deadline if asked is not None else (job.resumable_at or job.started_at) + RETRY_FOR
         is_late = self.jobs.clock.now() >= until
@@ -130,11 +134,3 @@ class DeliverCallbacks(Struct, frozen=True):
 def _is_wanted(event: Mapping[str, Any], asked: Checkpoint | None) -> bool:
     data = event["data"]
     return bool(data.get("change") == "resumable" if asked is None else data.get("checkpoint_id") == asked.id)
-
-
-def _deliver(callback: JobCallback, notice: JobNotice | None) -> CallResult:
-    if notice is None:
-        return CallResult(
-            ProviderFailure.NOT_FOUND, "the event of the job is no longer in the table; resume the job yourself"
-        )
-    return callback.deliver(notice)

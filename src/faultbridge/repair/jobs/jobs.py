@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -50,7 +49,9 @@ def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str
     cluster_config(table, cluster)  # rejects an unregistered cluster
     if not 0 < len(names) <= MAX_NODES:
         raise Rejected("bad_nodes", f"the job has {len(names)} nodes; 1 to {MAX_NODES} are allowed")
-    aliases = {name: _alias(cluster, name) for name in names}
+    aliases = {
+        name: Alias("instance", name) if name.startswith("i-") else Alias("name", f"{cluster}/{name}") for name in names
+    }
     found = table.get_many(keys.alias(*alias) for alias in aliases.values())
     nodes: dict[str, str] = {}
     for name, alias in aliases.items():
@@ -76,10 +77,6 @@ def ranks_by_node(names: Mapping[str, str], ranks: Mapping[str, str]) -> dict[st
     for node, rank in listed:
         by_node.setdefault(node, []).append(rank)
     return {node: rank_text(found) for node, found in by_node.items()}
-
-
-def _alias(cluster: str, name: str) -> Alias:
-    return Alias("instance", name) if name.startswith("i-") else Alias("name", f"{cluster}/{name}")
 
 
 MAX_HITS = 64
@@ -132,16 +129,16 @@ class Jobs(Struct, frozen=True):
         """
         at, names = at and truncate(at), resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
-        _check_id(job_id)
-        if again:
-            self._end_other_run(cluster, job_id, placed, at)
-        given = {
-            "name": name,
-            "ranks": placed_ranks,
-            "stall_after": stall_after,
-            "checkpoint_signal": checkpoint_signal,
-        }
-        described = partial(_described, {field: value for field, value in given.items() if value})
+        if not 0 < len(job_id) <= MAX_ID_LENGTH:
+            raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {MAX_ID_LENGTH} are allowed")
+        found = self.find(cluster, job_id) if again else None
+        if found is not None and found.ended_at is None and found.nodes != placed:
+            self.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
+        given: dict[str, Any] = {"name": name, "ranks": placed_ranks, "stall_after": stall_after}
+        given = {field: value for field, value in (given | {"checkpoint_signal": checkpoint_signal}).items() if value}
+
+        def described(job: Job) -> Job:
+            return replace(job, **given)
 
         def update(before: Job | None, now: datetime) -> Job | None:
             started_at = at or truncate(now)
@@ -158,11 +155,6 @@ class Jobs(Struct, frozen=True):
             cluster, job_id, update, JobChange(JobChangeKind.STARTED, f"started on {len(placed)} nodes")
         )
         return self._marked(self.writer.describe(job, described) if job.runs else job)
-
-    def _end_other_run(self, cluster: str, job_id: str, nodes: tuple[str, ...], at: datetime | None) -> None:
-        found = self.find(cluster, job_id)
-        if found is not None and found.ended_at is None and found.nodes != nodes:
-            self.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
 
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
@@ -305,12 +297,3 @@ def _new_run(before: Job | None, started: Job, step: int | None) -> Job:
     attempts = before.attempts.after(before.root, step, before.ran)
     to_mark = tuple(sorted({*before.to_mark, *started.nodes}))
     return replace(started, version=before.version, to_mark=to_mark, attempts=attempts)
-
-
-def _check_id(job_id: str) -> None:
-    if not 0 < len(job_id) <= MAX_ID_LENGTH:
-        raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {MAX_ID_LENGTH} are allowed")
-
-
-def _described(given: Mapping[str, Any], job: Job) -> Job:
-    return replace(job, **given)

@@ -133,8 +133,9 @@ def _record(
         raise Rejected("bad_time", "the time of the report is in the future")
     if report.change == "end":
         return jobs.end(cluster, job_id, outcome=report.outcome, reason=report.reason, at=at)
-    if watched and report.at is not None:
-        _end_earlier_run(jobs, cluster, job_id, report.at)
+    before = jobs.find(cluster, job_id) if watched and report.at is not None else None
+    if before is not None and before.ended_at is None and at is not None and before.started_at < truncate(at):
+        jobs.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
     ranks = ranks_in_order(nodes, report.ranks_per_node) if report.ranks_per_node is not None else report.ranks or {}
     limit = None if report.stall_after_seconds is None else timedelta(seconds=report.stall_after_seconds)
     return jobs.start(
@@ -147,12 +148,6 @@ def _record(
         stall_after=limit,
         checkpoint_signal=report.checkpoint_signal,
     )
-
-
-def _end_earlier_run(jobs: Jobs, cluster: str, job_id: str, at: datetime) -> None:
-    job = jobs.find(cluster, job_id)
-    if job is not None and job.ended_at is None and job.started_at < truncate(at):
-        jobs.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
 
 
 def read_report(report: Mapping[str, Any]) -> JobReport:

@@ -39,7 +39,9 @@ def gpu_figure(
     nodes: Iterable[NodeState], cases: Iterable[Case], types: Mapping[str, int], since: datetime, now: datetime
 ) -> GpuFigure:
     """Return the GPUs of nodes that are not retired, and the GPU time that cases cost after `since`."""
-    counted = [(state, _gpus(state, types)) for state in nodes if state.status is not NodeStatus.RETIRED]
+    used = [state for state in nodes if state.status is not NodeStatus.RETIRED]
+    kinds = [(state.placement.instance_type or "").removeprefix("ml.") for state in used]
+    counted = [(one, types.get(kind, 0) or len(one.devices)) for one, kind in zip(used, kinds, strict=True)]
     ends = ((case, case.closed_at or now) for case in cases)
     return GpuFigure(
         gpus=sum(number for _, number in counted),
@@ -47,10 +49,6 @@ def gpu_figure(
         unknown_nodes=sum(number == 0 for _, number in counted),
         lost_ms=total_gpu_time(gpu_time_lost(case, end, since) for case, end in ends if end > since),
     )
-
-
-def _gpus(state: NodeState, types: Mapping[str, int]) -> int:
-    return types.get((state.placement.instance_type or "").removeprefix("ml."), 0) or len(state.devices)
 
 
 def gpus_of(append: Append, cluster: str, nodes: Iterable[str], until: datetime) -> Mapping[str, tuple[Component, ...]]:

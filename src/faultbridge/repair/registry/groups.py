@@ -116,11 +116,6 @@ class Group(Struct, frozen=True):
         """Return the roster rows of the nodes whose instance is a member of the group."""
         return [row for row in self.rows if row.get("instance") in self.members]
 
-    @property
-    def departed(self) -> list[Item]:
-        """Return the roster rows of retired nodes whose instance left the group."""
-        return [row for row in self.missing if row.get("retired") and row.get("instance") not in self.members]
-
     def is_joined_by(self, instance: Instance) -> bool:
         """Return whether an instance was launched after the first read of the group, so it ran no jobs."""
         launched, known_since = instance.launched_at, self.known_since
@@ -132,11 +127,6 @@ class Group(Struct, frozen=True):
         """Return the roster rows of nodes without an instance that serves in the group."""
         serving = {one for one, member in self.members.items() if member.serving}
         return [row for row in self.rows if row.get("instance") not in serving]
-
-
-def unassigned_members(members: Mapping[str, GroupMember], assigned: set[str]) -> dict[str, GroupMember]:
-    """Return the group members that are in service but assigned to no node."""
-    return {one: member for one, member in members.items() if member.serving and one not in assigned}
 
 
 def vacancy_of(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:

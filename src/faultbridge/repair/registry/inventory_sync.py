@@ -36,7 +36,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 from faultbridge.record.ports.inventory import GroupMember, Inventory, NodeListing
 from faultbridge.record.queries import query_all, shard_rows
-from faultbridge.repair.registry.groups import Group, KnownGroups, SyncResult, combine, unassigned_members, vacancy_of
+from faultbridge.repair.registry.groups import Group, KnownGroups, SyncResult, combine, vacancy_of
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
@@ -103,8 +103,9 @@ class SyncInventory(Struct, frozen=True):
                     grace = self.replacement_detection.rulebook.policy(config).limits.update_grace
                     self.retirement.retire_vacant(config, group, vacancies, result, now - grace)
                 self._update(config, group, listed, result)
-                for row in group.departed:
-                    self.table.write(retired_row(Key(str(row["pk"]), str(row["sk"])), keeps_instance=False))
+                for row in group.missing:
+                    if row.get("retired") and row.get("instance") not in group.members:
+                        self.table.write(retired_row(Key(str(row["pk"]), str(row["sk"])), keeps_instance=False))
         return result
 
     @contextmanager
@@ -132,10 +133,11 @@ class SyncInventory(Struct, frozen=True):
         names = {group for group in rows if group and (only is None or group in only)}
         known_since = KnownGroups(self.table, self.registration.clock).known_since(config.cluster, names)
         found = self.inventories[config.provider].list_members(config, names) if names else {}
-        return [
-            Group(group, known_since.get(group), rows[group], members, unassigned_members(members, assigned))
-            for group, members in sorted(found.items())
-        ]
+        groups = []
+        for group, members in sorted(found.items()):
+            free = {one: member for one, member in members.items() if member.serving and one not in assigned}
+            groups.append(Group(group, known_since.get(group), rows[group], members, free))
+        return groups
 
     def _fill(
         self,

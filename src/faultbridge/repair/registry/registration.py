@@ -76,15 +76,6 @@ class NewNode(Struct, frozen=True):
         """Return the names of the node and of its instance under which records can refer to the node."""
         return tuple(dict.fromkeys((self.name, *self.aliases, *self.host_names)))
 
-    @property
-    def other_host_names(self) -> tuple[str, ...]:
-        """Return the names of the instance that differ from the node's own name."""
-        return tuple(name for name in self.host_names if name != self.name)
-
-    def is_instance_alias(self, alias: Alias) -> bool:
-        """Return whether an alias belongs to the instance, so that it ends when the instance is replaced."""
-        return alias.kind == "instance" or alias.value.partition("/")[2] in self.host_names
-
 
 def validated_node(node: NewNode) -> NewNode:
     """Return a new node without duplicate aliases; invalid names or ids raise Rejected."""
@@ -101,38 +92,24 @@ def validated_node(node: NewNode) -> NewNode:
     return replace(node, aliases=aliases, since=since)
 
 
-def first_status_of(node: NewNode, *, serving: bool) -> NodeStatus:
-    """Return provisioning without an instance, else healthy if `serving`, else validating."""
-    if node.instance_id is None:
-        return NodeStatus.PROVISIONING
-    return NodeStatus.HEALTHY if serving else NodeStatus.VALIDATING
-
-
-def alias_rows_of(key: NodeKey, node: NewNode, now: datetime) -> Iterator[tuple[Alias, AliasRow]]:
+def _alias_rows(key: NodeKey, node: NewNode, now: datetime) -> Iterator[tuple[Alias, AliasRow]]:
     """Yield each alias of a new node (its names and its instance id) with the row to store for it."""
     for alias in aliases_of(key, node.names, node.instance_id):
-        yield alias, AliasRow(key, node.instance_id if node.is_instance_alias(alias) else None, node.since or now)
+        is_of_instance = alias.kind == "instance" or alias.value.partition("/")[2] in node.host_names
+        yield alias, AliasRow(key, node.instance_id if is_of_instance else None, node.since or now)
 
 
-def placement_of(node: NewNode) -> Placement:
-    """Return the placement of a new node: its group, instance type, failure domains and names."""
+def _placement(node: NewNode) -> Placement:
     return Placement(
         group=node.group,
         instance_type=node.instance_type,
         domain=node.domain,
         aliases=node.aliases,
         domains=node.domains,
-        host_names=node.other_host_names,
+        host_names=tuple(name for name in node.host_names if name != node.name),
         slot=node.slot,
         named_after=node.instance_id if names.is_host_name(node.name, node.host_names) else None,
     )
-
-
-def incarnation_of(node: NewNode, now: datetime) -> Incarnation | None:
-    """Return the first instance and boot of a new node, or None without an instance."""
-    if node.instance_id is None:
-        return None
-    return Incarnation(instance=1, boot=1, instance_id=node.instance_id, boot_id=None, since=node.since or now)
 
 
 # The repair owner of a cluster: whether Faultbridge or the provider repairs its nodes.
@@ -310,8 +287,7 @@ class Registration(Struct, frozen=True):
                 _check_same_instance(before, node)
                 return _with_missing_placement(before, node)
             # The configuration is read here, so that a retry after a conflict reads it again.
-            status = first_status_of(node, serving=verify is None)
-            registered = self._register(before, node, status, self.cluster(cluster), now)
+            registered = self._register(before, node, self.cluster(cluster), now, serves=verify is None)
             return registered if verify is None else verify_before_service(registered, verify, now)
 
         return self.append(key, revise, actor=actor).state
@@ -326,18 +302,22 @@ class Registration(Struct, frozen=True):
                 yield error
 
     def _register(
-        self, before: NodeState, node: NewNode, status: NodeStatus, config: ClusterConfig, now: datetime
+        self, before: NodeState, node: NewNode, config: ClusterConfig, now: datetime, *, serves: bool
     ) -> Transition:
+        incarnation, status = None, NodeStatus.PROVISIONING
+        if node.instance_id is not None:
+            incarnation = Incarnation(1, 1, node.instance_id, None, node.since or now)
+            status = NodeStatus.HEALTHY if serves else NodeStatus.VALIDATING
         state = replace(
             before,
             shard=config.next_shard,
-            placement=placement_of(node),
-            incarnation=incarnation_of(node, now),
+            placement=_placement(node),
+            incarnation=incarnation,
             unverified=node.instance_id is not None,
         )
         draft = entry_builder.status_change(state, status, now, REASONS[status])
         writes = (
-            *new_alias_writes(self.table, alias_rows_of(before.key, node, now), now),
+            *new_alias_writes(self.table, _alias_rows(before.key, node, now), now),
             new_row(state, now, described=node.is_described),
             self._put_config(replace(config.with_next_node(), version=config.version + 1), now),
         )

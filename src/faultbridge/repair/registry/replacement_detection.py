@@ -12,7 +12,14 @@ from datetime import datetime
 from msgspec import Struct
 
 from faultbridge.decide import entry_builder
-from faultbridge.decide.case_moves import LABEL, Rules, due_at, start_ignoring, stop_ignoring
+from faultbridge.decide.case_moves import (
+    LABEL,
+    Rules,
+    due_at,
+    fault_drafts,
+    start_ignoring,
+    stop_ignoring,
+)
 from faultbridge.decide.fold.expire import end_all
 from faultbridge.decide.instance_pairing import may_change_instance, waits_for_provider
 from faultbridge.model import names
@@ -158,9 +165,8 @@ def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: 
     """End the former instance's conditions; require a verification, unless faults open no cases."""
     reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
     ended = end_all(replaced, at=now, reason=reason)
-    faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     volumes = left_behind(rules.policy.volumes, replaced.moving_volumes) if former else ""
-    transition = Transition(ended.state, (*faults, _note(replaced, former, reason + volumes, now)))
+    transition = Transition(ended.state, (*fault_drafts(ended, rules), _note(replaced, former, reason + volumes, now)))
     if state.status is not None and state.status.in_service and not rules.config.opens_cases:
         # The orchestrator may have cordoned the node under its name; only its uncordon ends the request.
         return replace(transition, state=replace(transition.state, isolation=state.isolation))

@@ -12,7 +12,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from faultbridge.decide import entry_builder
-from faultbridge.decide.case_moves import Rules, move_case
+from faultbridge.decide.case_moves import Rules, fault_drafts, resolve_case
 from faultbridge.decide.fold.expire import end_all
 from faultbridge.decide.instance_pairing import VacantNode
 from faultbridge.model.cluster.config import ClusterConfig
@@ -125,11 +125,9 @@ def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tupl
         text = f"the repair of {case.id} has passed its intent and only continues forward; wait until the case closes"
         raise Rejected("past_intent", text)
     ended = end_all(state, at=now, reason=REASON)
-    faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
-    transition = Transition(ended.state, faults)
+    transition = Transition(ended.state, fault_drafts(ended, rules))
     if case is not None:
-        resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.RETIRED, waiting_for=None)
-        transition = move_case(transition, replace(resolved, attempt=None, closed_at=now), now, REASON)
+        transition = resolve_case(transition, replace(case, attempt=None), now, Resolution.RETIRED, REASON)
     moved = entry_builder.status_change(transition.state, NodeStatus.RETIRED, now, REASON)
     drafts = (*transition.drafts, note, moved)
     return replace(transition.state, status=NodeStatus.RETIRED, due_at=None), drafts

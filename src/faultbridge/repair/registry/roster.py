@@ -29,22 +29,23 @@ from faultbridge.record.ports import Table
 
 def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
     """Return the write of a new node's roster row; `described` if its metadata is complete."""
-    instance = state.instance_id
-    row: Item = {
-        "node": state.key.node,
+    own: Item = {"node": state.key.node, "group": state.placement.group}
+    row = own | _row(state) | {"described": state.instance_id if described else None}
+    return Put(items.item(keys.roster(state.key.cluster, state.shard, state.key.node), now, row))
+
+
+def _row(state: NodeState) -> Item:
+    placement = state.placement
+    return {
         "generation": state.incarnation.instance if state.incarnation else 0,
-        "instance": instance,
-        "group": state.placement.group,
-        "type": state.placement.instance_type,
-        "domain": state.placement.domain,
-        "zone": state.placement.domains.get(DomainKind.ZONE),
-        "domains": dict(state.placement.domains),
-        "names": list(state.placement.host_names),
-        "slot": state.placement.slot,
-        "described": instance if described else None,
+        "instance": state.instance_id,
+        "type": placement.instance_type,
+        "domain": placement.domain,
+        "zone": placement.domains.get(DomainKind.ZONE),
+        "domains": dict(placement.domains),
+        "names": list(placement.host_names),
+        "slot": placement.slot,
     }
-    key = keys.roster(state.key.cluster, state.shard, state.key.node)
-    return Put(items.item(key, now, row))
 
 
 def placement_update(state: NodeState) -> Update:
@@ -61,19 +62,10 @@ def placement_update(state: NodeState) -> Update:
 
 def row_update(state: NodeState, instance: Instance) -> Update:
     """Return the write that updates a node's roster row from its state and its instance's metadata."""
-    written: dict[tuple[str, ...], Value] = {
-        ("generation",): state.incarnation.instance if state.incarnation else 0,
-        ("instance",): instance.instance_id,
-        ("described",): instance.instance_id if instance.has_all_domains else None,
-        ("type",): state.placement.instance_type,
-        ("domain",): state.placement.domain,
-        ("zone",): state.placement.domains.get(DomainKind.ZONE),
-        ("domains",): dict(state.placement.domains),
-        ("names",): list(state.placement.host_names),
-        ("slot",): state.placement.slot,
-        ("opted_out",): instance.opt_out,
-    }
-    return Update(keys.roster(state.key.cluster, state.shard, state.key.node), set=written)
+    described = instance.instance_id if instance.has_all_domains else None
+    written = _row(state) | {"described": described, "opted_out": instance.opt_out}
+    key = keys.roster(state.key.cluster, state.shard, state.key.node)
+    return Update(key, set={(name,): value for name, value in written.items()})
 
 
 def retired_row(key: Key, *, keeps_instance: bool) -> Update:

@@ -77,7 +77,10 @@ def _require(
     marks = {EXTERNAL: now} if external else {}
     live = transition.state.live_case
     if live is None:
-        transition = _open_verification_case(transition, code, rules, now, reason)
+        cause = Cause(code, JOINED, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
+        rule = INVENTORY_RULE if code != INSTANCE_ADDED else _rule_for(transition.state, cause, rules, now)
+        verify = RepairAction.VERIFY
+        transition = open_case(transition, cause, rules, now, rule=rule, repair_action=verify, reason=reason)
         live = transition.state.live_case
     if live is None:
         return transition
@@ -103,12 +106,6 @@ def _require(
     if live.status is CaseStatus.QUEUED:
         return Transition(replace(transition.state, case=queued), transition.drafts)
     return move_case(transition, queued, now, reason)
-
-
-def _open_verification_case(transition: Transition, code: str, rules: Rules, now: datetime, reason: str) -> Transition:
-    cause = Cause(code, JOINED, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
-    rule = INVENTORY_RULE if code != INSTANCE_ADDED else _rule_for(transition.state, cause, rules, now)
-    return open_case(transition, cause, rules, now, rule=rule, repair_action=RepairAction.VERIFY, reason=reason)
 
 
 def escalate_vacant(state: NodeState, instance_id: str, rules: Rules, now: datetime) -> Transition:

@@ -159,8 +159,7 @@ class Views(Struct, frozen=True):
                 self.table, keys.cases_of(cluster, shard), after=f"{first}#", up_to=f"{last}$", index=CASES
             )
         ]
-        found = (view for view in self._read(ids) if view.case.status in wanted)
-        return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
+        return self._in_order(ids, wanted)
 
     def recent_cases(
         self, config: ClusterConfig, statuses: Sequence[CaseStatus], limit: int, opened_since: datetime | None = None
@@ -173,8 +172,7 @@ class Views(Struct, frozen=True):
             for row in islice(self._newest_cases(config.cluster, shard, status, limit, opened_since), limit)
         ]
         newest = sorted(rows, key=lambda row: (str(row["opened"]), str(row["case_id"])))[-limit:]
-        found = (view for view in self._read([str(row["case_id"]) for row in newest]) if view.case.status in statuses)
-        return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
+        return self._in_order([str(row["case_id"]) for row in newest], statuses)
 
     def _newest_cases(
         self, cluster: str, shard: int, status: CaseStatus, limit: int, since: datetime | None
@@ -208,8 +206,7 @@ class Views(Struct, frozen=True):
 
     def cases_by_id(self, ids: Sequence[str]) -> tuple[CaseView, ...]:
         """Return the live cases with these ids, in the order of opening; other ids are ignored."""
-        found = (view for view in self._read(ids) if view.case.status.live)
-        return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
+        return self._in_order(ids, [status for status in CaseStatus if status.live])
 
     def case(self, case_id: str) -> CaseView:
         """Return a case; an unknown id raises Rejected `unknown_case`."""
@@ -239,6 +236,10 @@ class Views(Struct, frozen=True):
             IncidentView(one, {held.node: held.case for held in waiting if held.incident == one.id})
             for one in sorted(incidents, key=lambda incident: (incident.opened_at, incident.id))
         )
+
+    def _in_order(self, ids: Sequence[str], statuses: Collection[CaseStatus]) -> tuple[CaseView, ...]:
+        found = (view for view in self._read(ids) if view.case.status in statuses)
+        return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
 
     def _read(self, ids: Sequence[str]) -> Iterator[CaseView]:
         # The index is eventually consistent. The items are read consistently.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 
-from faultbridge.decide import entry_builder
-from faultbridge.decide.case_moves import move_case
+from faultbridge.decide.case_moves import fault_drafts, resolve_case
 from faultbridge.decide.fold.expire import end_all
 from faultbridge.model.cases import ACCEPTED, Phase, Reason
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction, Resolution
+from faultbridge.model.enums import ProviderFailure, RepairAction, Resolution
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
@@ -90,15 +89,9 @@ def _resolve_without_demand(context: StepContext, reason: str) -> StepResult:
     def resolve(state: NodeState, now: datetime) -> Transition:
         case, attempt = live_attempt(state)
         ended = end_all(state, at=now, reason="the instance was released")
-        rules = context.rules
-        drafts = tuple(
-            entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes
-        )
-        resolution = Resolution.RELEASED_NO_DEMAND
-        status = CaseStatus.RESOLVED
-        resolved = replace(case, status=status, resolution=resolution, waiting_for=None, closed_at=now)
-        resolved = replace(resolved, attempt=stop_timers(attempt), because=Reason())
-        return move_case(Transition(ended.state, drafts), resolved, now, reason)
+        over = Transition(ended.state, fault_drafts(ended, context.rules))
+        case = replace(case, attempt=stop_timers(attempt), because=Reason())
+        return resolve_case(over, case, now, Resolution.RELEASED_NO_DEMAND, reason)
 
     context.commit(resolve)
     context.log("released_no_demand", reason, logging.INFO)

@@ -76,8 +76,9 @@ def on_return_timeout(context: StepContext, reason: str) -> StepResult:
         return volumes.before_service(context, reason)
     late = Reason(f"verified, but the orchestrator does not uncordon the node: {reason}", ProviderFailure.TIMEOUT)
     draft = context.entry("timed_out", reason=reason, failure=late.failure)
-    unconfirmed = {"isolation": Isolation.REQUESTED}
-    return context.escalate_to_operator(late, draft, fails=False, change=lambda state: replace(state, **unconfirmed))
+    return context.escalate_to_operator(
+        late, draft, fails=False, change=lambda state: replace(state, isolation=Isolation.REQUESTED)
+    )
 
 
 def _finish_returned(context: StepContext, outcome: str, reason: str) -> StepResult:

@@ -80,7 +80,8 @@ def _commit_and_release(context: StepContext) -> StepResult:
     refused = volumes.refuse_unmovable(context)
     if refused is not None:
         return refused
-    launch.check_launchable(context)
+    if context.launcher is not None:  # raises Misconfigured if no configured type has the node's number of GPUs
+        launch.launch_request(context, context.state.placement.group)
     found = sources.find_capacity(context, instance_id, context.state.placement.group)
     if found.result is not None:
         return found.result

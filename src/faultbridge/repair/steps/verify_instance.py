@@ -96,27 +96,20 @@ def verification_level(context: StepContext) -> int | None:
     """Return the diagnostics level of the verification; None for the verifier's default level.
 
     - If the policy rule of the case has a `verify_level`, this is the level.
-    - Otherwise, the level is the higher one of the policy's general `verify_level` and the level that tests the faults
-      of the node.
+    - Otherwise, the level is the higher one of the policy's general `verify_level` and the lowest level that tests each
+      active fault that opens a case and that the repair action alone does not end. If no level tests all these faults,
+      it is the highest level. If the catalog does not say which faults each level of this verifier tests, they have no
+      level.
     - If the case is a relapse (the same fault again, soon after a repair), the level is raised to the policy's
       `relapse_verify_level` if it is lower.
     """
     policy, case = context.rules.policy, context.case
-    lowest = max(policy.limits.verify_level or 0, _level_for_faults(context) or 0) or None
+    repaired = end_verified(context.state, case.repair_action, at=context.now, covers=lambda _: False).state
+    codes = {one.code for one in repaired.active() if one.action.opens_case}
+    of_faults = context.tools.rulebook.catalog().lowest_level(context.rules.config.verifier, codes)
+    lowest = max(policy.limits.verify_level or 0, of_faults or 0) or None
     level = rule_of_case(context.state, case, policy).verify_level or lowest
     return level if case.relapse_of is None else max(level or 0, policy.limits.relapse_verify_level)
-
-
-def _level_for_faults(context: StepContext) -> int | None:
-    """Return the lowest diagnostics level that tests each active fault of the node that must be tested.
-
-    A fault must be tested if it opens a case and the repair action alone does not end it. If no level tests all these
-    faults, the highest level is returned. Returns None, which means the verifier's default level, if the catalog does
-    not say which faults each level of this verifier tests.
-    """
-    repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
-    codes = {one.code for one in repaired.active() if one.action.opens_case}
-    return context.tools.rulebook.catalog().lowest_level(context.rules.config.verifier, codes)
 
 
 def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
@@ -150,8 +143,8 @@ def verify_instance(context: StepContext) -> StepResult:
     if found.verdict is not Verdict.PASSED or faults:
         return _finish_failed(context, found, (*found.findings, *faults))
     remaining = _end_verified(context, found, context.state, context.now).state
-    stronger = _stronger_action(context, remaining)
-    if stronger is None:
+    stronger = required_repair_action(without_claims(remaining), context.case, context.rules.policy)
+    if stronger is context.case.repair_action or context.case.cancelled:
         return _wait_for_evidence(context, found, remaining) or _finish_passed(context, found)
     finding = f"diagnostics passed, but a remaining condition needs {stronger.value}"
     return _finish_failed(context, found, (finding,), at_least=stronger)
@@ -207,11 +200,6 @@ def _wait_for_evidence(context: StepContext, found: Verification, remaining: Nod
     verification = f"level {found.level} of {context.rules.config.verifier}"
     reported = f"{', '.join(active)} is still reported"
     return waiting(f"diagnostics passed, but {reported} and {verification} does not cover it")
-
-
-def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction | None:
-    action = required_repair_action(without_claims(remaining), context.case, context.rules.policy)
-    return None if action is context.case.repair_action or context.case.cancelled else action
 
 
 def _start(context: StepContext, instance_id: str) -> StepResult:
@@ -296,10 +284,12 @@ def _finish_unverified(context: StepContext) -> StepResult | None:
 def _finish_failed(
     context: StepContext, found: Verification, findings: tuple[str, ...], *, at_least: RepairAction | None = None
 ) -> StepResult:
-    evidence, facts = store_report(context.tools.objects, context.state.key, found.report, context.now)
+    now = context.now
+    evidence, facts = store_report(context.tools.objects, context.state.key, found.report, now)
     reason = joined_findings(findings) or "the verification failed"
     draft = context.entry(
         "failed",
+        now,
         step=NAME,
         reason=reason,
         failure=FAILED,

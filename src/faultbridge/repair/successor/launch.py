@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from faultbridge.decode.frames.instance_type import with_same_gpu_count
 from faultbridge.model import names
@@ -91,7 +92,7 @@ def _attach(
         devices=(),
         unverified=False,
     )
-    facts = {"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type}
+    facts: dict[str, Any] = {"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type}
     facts |= {"spare": True} if candidate.instance_id == context.attempt.spare else {}
     step = context.entry(
         "claimed", now, old_instance=next(iter(leaving), None), new_instance=candidate.instance_id, facts=facts
@@ -274,14 +275,11 @@ def _is_unused(context: StepContext, launcher: Launcher, spare: str) -> bool:
     return any(one.instance_id == spare for one in case_launches(launcher, request))
 
 
-def check_launchable(context: StepContext) -> None:
-    """Raise Misconfigured, before a release, if no configured type has the node's number of GPUs."""
-    if context.launcher is not None and context.state.placement.group is not None:
-        launch_request(context, context.state.placement.group)
-
-
 def launch_request(context: StepContext, group: str) -> LaunchRequest:
-    """Return the launch request; a repeated token keeps the instance types stored with the attempt."""
+    """Return the launch request; a repeated token keeps the instance types stored with the attempt.
+
+    Raises Misconfigured if no configured type has the node's number of GPUs.
+    """
     types = context.attempt.instance_types or types_to_launch(context)
     return replace(case_request(context, group), instance_types=types)
 

@@ -254,11 +254,6 @@ class CapacityCheck(Struct, frozen=True):
         return Decision.NONE_FREE in decisions and decisions.isdisjoint({Decision.USED, Decision.UNKNOWN})
 
     @property
-    def only_a_launch_shows(self) -> bool:
-        """Return whether only the launch of the successor shows if the source has capacity."""
-        return self.used is not None and self.used.found.evidence is CapacityEvidence.LAUNCH_FIRST
-
-    @property
     def reason(self) -> str:
         """Return why a source permits the release of the old instance, or why no source permits it."""
         if self.used:
@@ -474,8 +469,8 @@ def _check_capacity(tools: StepTools, queued: QueuedCase, rules: Rules, until: d
     request = StepRequest(NAME, queued.key, case.id, number)
     context = StepContext(tools, request, rules, replace(state, case=attempt))
     capacity = CapacityCheck(ask_sources(context, instance, group))
-    if capacity.only_a_launch_shows:
-        return
+    if capacity.used is not None and capacity.used.found.evidence is CapacityEvidence.LAUNCH_FIRST:
+        return  # only the launch of the successor shows if the source has capacity
     if capacity.is_dry:
         tools.append(queued.key, _count_check, actor=Actor.DISPATCH)
     mark_group(context, until=until + DRY_FOR if capacity.is_dry else context.now)
