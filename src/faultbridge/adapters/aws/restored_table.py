@@ -62,7 +62,8 @@ def restore_items(
 
 
 def _digests(clients: Clients, table: str) -> dict[ItemKey, str]:
-    return {_key(item): _digest(item) for item in _scan(clients, table)}
+    found = ((_key(item), json.dumps(item, sort_keys=True, default=repr)) for item in _scan(clients, table))
+    return {key: sha256(text.encode()).hexdigest() for key, text in found}
 
 
 def _scan(clients: Clients, table: str) -> Iterator[Mapping[str, Any]]:
@@ -88,7 +89,3 @@ def _write(clients: Clients, table: str, requests: Iterable[Mapping[str, Any]], 
 
 def _key(item: Mapping[str, Any]) -> ItemKey:
     return item["pk"]["S"], item["sk"]["S"]
-
-
-def _digest(item: Mapping[str, Any]) -> str:
-    return sha256(json.dumps(item, sort_keys=True, default=repr).encode()).hexdigest()

@@ -10,7 +10,7 @@ from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import AWS_ERRORS, translate, translated
-from faultbridge.adapters.ec2.instances import failure_of, launch_order, launched_instance_of
+from faultbridge.adapters.ec2.instances import failure_of, instances_where, launch_order, launched_instance_of
 from faultbridge.adapters.ec2.launch import Ec2Instances
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
@@ -102,16 +102,9 @@ class AutoScalingProvider(Ec2Instances):
         return frozenset(launched)
 
     def _running(self, instance_ids: Iterator[str]) -> Iterator[LaunchedInstance]:
-        pages = self._clients.ec2.get_paginator("describe_instances")
         while chunk := list(islice(instance_ids, INSTANCES_AT_ONCE)):
-            # A filter, unlike a list of ids, does not fail when one of the instances has just disappeared.
-            filters: list[Any] = [
-                {"Name": "instance-id", "Values": chunk},
-                {"Name": "instance-state-name", "Values": ["running"]},
-            ]
-            for page in pages.paginate(Filters=filters):
-                for reservation in page["Reservations"]:
-                    yield from map(launched_instance_of, reservation["Instances"])
+            wanted = {"instance-id": chunk, "instance-state-name": ["running"]}
+            yield from map(launched_instance_of, instances_where(self._clients, wanted))
 
 
 def _members(described: Mapping[str, Any]) -> Iterator[str]:

@@ -110,6 +110,11 @@ def invocation(ssm: Any, instance_id: str, command: str) -> Mapping[str, Any] | 
     return found
 
 
+def is_running(found: Mapping[str, Any]) -> bool:
+    """Return whether a command still runs, according to its invocation."""
+    return found["Status"] in RUNNING and details_of(found) not in UNFINISHED
+
+
 def details_of(found: Mapping[str, Any]) -> str:
     """Return the status details of a command invocation, without spaces, such as `DeliveryTimedOut`."""
     return str(found.get("StatusDetails", "")).replace(" ", "")

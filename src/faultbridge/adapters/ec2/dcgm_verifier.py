@@ -120,7 +120,9 @@ class SsmDcgmVerifier:
         text = str(answer.get("StandardOutputContent", ""))
         if self._output is None or len(text) < OUTPUT_CHARACTERS:
             return text.encode()
-        key = output_key(str(answer.get("StandardOutputUrl", "")), self._output, instance_id, operation)
+        path = urlsplit(str(answer.get("StandardOutputUrl", ""))).path.lstrip("/")
+        key = path.removeprefix(f"{self._output.bucket}/")
+        key = key or f"{self._output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"  # SSM gave no URL
         return self._output.objects.get(key) or text.encode()
 
     def _judge(self, level: int, report: bytes, instance_id: str) -> Verification:
@@ -136,7 +138,8 @@ class SsmDcgmVerifier:
             return Verification(verdict, (f"no report: {error}", *missed), report)
         verdict = worst_of(verdict_of(tests, level), results)
         lines = [one.line for one in results if verdict is Verdict.PASSED or not one.passed]
-        return Verification(verdict, (*findings_of(tests), *lines), report, gpus_of(tests), level)
+        found_by_dcgm = (test.line for test in tests if test.outcome in {"fail", "warn"})
+        return Verification(verdict, (*found_by_dcgm, *lines), report, gpus_of(tests), level)
 
 
 def verdict_of(tests: Sequence[TestResult], level: int) -> Verdict:
@@ -168,14 +171,3 @@ def gpus_of(tests: Sequence[TestResult]) -> int:
 
 def _is_deployment_check(test: TestResult) -> bool:
     return not DEPLOYMENT.isdisjoint({test.category.lower(), test.test.lower()})
-
-
-def findings_of(tests: Sequence[TestResult]) -> tuple[str, ...]:
-    """Return one line per test that failed or gave a warning, in the order of the report."""
-    return tuple(test.line for test in tests if test.outcome in {"fail", "warn"})
-
-
-def output_key(url: str, output: OutputBucket, instance_id: str, operation: str) -> str:
-    """Return the S3 key of a command's output, from SSM's URL, or from the ids if the URL is empty."""
-    path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")
-    return path or f"{output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"

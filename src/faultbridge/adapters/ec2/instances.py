@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, HTTPClientError
@@ -12,12 +13,20 @@ from botocore.parsers import ResponseParserError
 from msgspec import Struct
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import code_of, is_outage, is_throttle, message_of, translated
+from faultbridge.adapters.aws.errors import (
+    AWS_ERRORS,
+    code_of,
+    is_outage,
+    is_throttle,
+    message_of,
+    translate,
+    translated,
+)
 from faultbridge.model.enums import DomainKind, ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NETWORK_LAYERS
-from faultbridge.record.ports import CheckResult, InstanceChecks, LaunchedInstance, Presence
+from faultbridge.record.ports import CallResult, CheckResult, InstanceChecks, LaunchedInstance, Presence
 
 GONE_STATES = frozenset({"shutting-down", "terminated"})
 ALIVE_STATES = ["pending", "running", "stopping", "stopped"]
@@ -95,16 +104,21 @@ def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - t
     )
 
 
+def instances_where(clients: Clients, values: Mapping[str, Iterable[str]]) -> Iterator[Any]:
+    """Yield the instances that match every filter, which, unlike a list of ids, ignores ids that do not exist."""
+    filters: list[Any] = [{"Name": name, "Values": list(wanted)} for name, wanted in values.items()]
+    for page in clients.ec2.get_paginator("describe_instances").paginate(Filters=filters):
+        for reservation in page["Reservations"]:
+            yield from reservation["Instances"]
+
+
 def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]:
     """Yield the instances that match every filter and are neither terminating nor terminated.
 
     An instance that was launched a moment ago may be missing.
     """
-    states = {"Name": "instance-state-name", "Values": ALIVE_STATES}
-    filters: list[Any] = [states, *({"Name": name, "Values": [value]} for name, value in values.items())]
-    for page in clients.ec2.get_paginator("describe_instances").paginate(Filters=filters):
-        for reservation in page["Reservations"]:
-            yield from reservation["Instances"]
+    wanted = {name: [value] for name, value in values.items()}
+    return instances_where(clients, {"instance-state-name": ALIVE_STATES, **wanted})
 
 
 def listed_instance(clients: Clients, instance_id: str) -> Mapping[str, Any]:
@@ -220,6 +234,18 @@ def failure_of(error: BaseException | None) -> ProviderFailure:
     if isinstance(error, (HTTPClientError, ResponseParserError)):
         return ProviderFailure.AMBIGUOUS
     return ProviderFailure.PROVIDER_ERROR
+
+
+def result_of(
+    action: str, call: Callable[[], object], failures: Mapping[str, ProviderFailure] = MappingProxyType({})
+) -> CallResult:
+    """Make one call that changes something; an error becomes a failed result, first by its code in `failures`."""
+    try:
+        call()
+    except AWS_ERRORS as error:
+        known = failures.get(code_of(error)) if isinstance(error, ClientError) else None
+        return CallResult(known or failure_of(error), str(translate(error, action)))
+    return CallResult()
 
 
 def _client_failure(error: ClientError) -> ProviderFailure:

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translate, translated
-from faultbridge.adapters.ec2.instances import domains_by_instance
+from faultbridge.adapters.ec2.instances import domains_by_instance, instances_where
 from faultbridge.adapters.ec2.launch import ACTIVE, BLOCK
 from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairSetting
@@ -37,7 +37,8 @@ class InstanceRoles:
 
     def role_ids(self, clients: Clients, instances: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         """Return the role id by instance id; without those that have none or cannot be read yet (logged)."""
-        profiles = {str(one["InstanceId"]): arn for one in instances if (arn := _profile(one))}
+        arns = {str(one["InstanceId"]): (one.get("IamInstanceProfile") or {}).get("Arn") for one in instances}
+        profiles = {instance: str(arn) for instance, arn in arns.items() if arn}
         for arn in sorted({*profiles.values()} - self._known.keys()):
             try:
                 profile = clients.iam.get_instance_profile(InstanceProfileName=arn.rpartition("/")[2])
@@ -48,10 +49,6 @@ class InstanceRoles:
             roles = profile["InstanceProfile"]["Roles"]
             self._known[arn] = roles[0]["RoleId"] if roles else None
         return {instance: role for instance, arn in profiles.items() if (role := self._known.get(arn))}
-
-
-def _profile(instance: Mapping[str, Any]) -> str:
-    return str((instance.get("IamInstanceProfile") or {}).get("Arn") or "")
 
 
 # EKS shows node auto repair as `nodeRepairConfig.enabled` of a managed node group. Nodes of EKS Auto Mode and of
@@ -277,15 +274,12 @@ def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, Grou
 
 
 def _instances(clients: Clients, name: str, values: Collection[str]) -> Iterator[Any]:
-    """Yield the EC2 instances by a filter, which, unlike a list of ids, ignores ids that do not exist."""
+    """Yield the EC2 instances by a filter, 100 values per call."""
     ordered = sorted(values)
     for at in range(0, len(ordered), INSTANCES_AT_ONCE):
         part = ordered[at : at + INSTANCES_AT_ONCE]
         with translated(f"reading instances by {name}"):
-            pages = clients.ec2.get_paginator("describe_instances")
-            for page in pages.paginate(Filters=[{"Name": name, "Values": part}]):
-                for reservation in page["Reservations"]:
-                    yield from reservation["Instances"]
+            yield from instances_where(clients, {name: part})
 
 
 def _group_status(one: Any, update: GroupUpdate | None) -> GroupStatus:  # noqa: ANN401 - the response of the service

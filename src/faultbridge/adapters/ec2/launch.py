@@ -20,10 +20,12 @@ from faultbridge.adapters.ec2.instances import (
     listed_instance,
     live_instances,
     presence_of,
+    result_of,
 )
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.values import replace
 from faultbridge.record.ports import (
     CallResult,
     Capacity,
@@ -290,11 +292,9 @@ def _template(group: str) -> dict[str, str]:
 
 def terminate_instance(clients: Clients, instance_id: str) -> CallResult:
     """Terminate an instance with one call without retries; NOT_FOUND if EC2 has no record of it."""
-    try:
-        clients.ec2_no_retry.terminate_instances(InstanceIds=[instance_id])
-    except AWS_ERRORS as error:
-        return CallResult(failure_of(error), str(translate(error, f"terminating {instance_id}")))
-    return CallResult(operation=f"terminate-{instance_id}")
+    terminate = clients.ec2_no_retry.terminate_instances
+    answer = result_of(f"terminating {instance_id}", lambda: terminate(InstanceIds=[instance_id]))
+    return replace(answer, operation=f"terminate-{instance_id}") if answer.ok else answer
 
 
 # The client token of a fleet covers the whole request: a repeated call returns the first response again, even if no
@@ -344,11 +344,9 @@ class FleetLauncher:
 
     def assign(self, instance_id: str, case: str) -> CallResult:
         """Set the tag `faultbridge:case` of a spare, until then `Spare.owner`, to the case that takes it."""
-        try:
-            self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])
-        except AWS_ERRORS as error:
-            return CallResult(failure_of(error), str(translate(error, f"tagging {instance_id}")))
-        return CallResult()
+        tag: Any = {"Key": CASE_TAG, "Value": case}
+        create_tags = self._clients.ec2.create_tags
+        return result_of(f"tagging {instance_id}", lambda: create_tags(Resources=[instance_id], Tags=[tag]))
 
     def terminate(self, instance_id: str) -> CallResult:
         """Terminate an instance; the client never retries the call."""

@@ -20,7 +20,6 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.ec2 import commands
-from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
 from faultbridge.model.errors import Rejected
 from faultbridge.model.retry import Retry
 from faultbridge.model.storage.wire.message import UNPACK
@@ -69,7 +68,7 @@ class SsmLogCollector:
                     return Bundle(BundleState.FAILED, place, "the SSM agent does not respond")
                 raise
             found = commands.invocation(self._ssm, instance_id, sent)
-            if found is None or (found["Status"] in RUNNING and commands.details_of(found) not in UNFINISHED):
+            if found is None or commands.is_running(found):
                 return Bundle(BundleState.RUNNING, place)
             if found["Status"] == "Success":
                 return self._stored(key, place)
@@ -89,7 +88,7 @@ class SsmLogCollector:
                     return HostOutput()
                 raise
             found = commands.invocation(self._ssm, instance_id, sent)
-            if found is None or (found["Status"] in RUNNING and commands.details_of(found) not in UNFINISHED):
+            if found is None or commands.is_running(found):
                 return None
             if found["Status"] != "Success":
                 return HostOutput()

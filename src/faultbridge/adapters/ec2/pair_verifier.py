@@ -16,7 +16,7 @@ from msgspec import Struct
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, is_outage, is_throttle, message_of, translated
 from faultbridge.adapters.ec2 import commands as ssm_commands
-from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
+from faultbridge.adapters.ec2.commands import UNFINISHED
 from faultbridge.adapters.ec2.instances import InstanceHardware, hardware_in, hardware_of, live_instances
 from faultbridge.adapters.ec2.launch import STACK_TAG
 from faultbridge.decode.verification import DeepResult, PeerChecks, occupants
@@ -185,10 +185,9 @@ class SsmPairVerifier:
 
     def _result(self, one: _Round, instance_id: str, hardware: InstanceHardware, level: int) -> DeepResult | None:
         answers = [ssm_commands.invocation(self._clients.ssm, each, one.command) for each in (instance_id, one.peer)]
+        if any(answer is None or ssm_commands.is_running(answer) for answer in answers):
+            return None
         details = [ssm_commands.details_of(answer) if answer else "" for answer in answers]
-        for answer, detail in zip(answers, details, strict=True):
-            if answer is None or (answer["Status"] in RUNNING and detail not in UNFINISHED):
-                return None
         if details[0] in UNFINISHED:
             return self._tests.unanswered(f"the command ended as {details[0]}")
         if details[1] in UNFINISHED:

@@ -16,7 +16,6 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import AWS_ERRORS, code_of, translate, translated
 from faultbridge.adapters.ec2 import commands
-from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
 from faultbridge.adapters.ec2.instances import failure_of
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Transient
@@ -75,7 +74,7 @@ def _failure(error: Exception) -> ProviderFailure:
 
 def _restart_status(repair_action: RepairAction, found: Mapping[str, Any], operation: str) -> Restart:
     details, output = commands.details_of(found), str(found.get("StandardOutputContent", ""))
-    if details not in UNFINISHED and found["Status"] in RUNNING:
+    if commands.is_running(found):
         return Restart(RestartState.RUNNING, operation=operation)
     if found["Status"] != SUCCESS:
         message = str(found.get("StandardErrorContent", "")).strip() or output.strip()

@@ -5,14 +5,12 @@ The IAM roles allow this only for volumes with the tag `faultbridge:volume`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import AWS_ERRORS, code_of, translate, translated
-from faultbridge.adapters.ec2.instances import failure_of, listed_instance
+from faultbridge.adapters.aws.errors import translated
+from faultbridge.adapters.ec2.instances import listed_instance, result_of
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.nodes import VOLUME_TAG
 from faultbridge.record.ports import Attachment, CallResult, Volume
@@ -62,7 +60,8 @@ class Ec2Volumes:
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
         """Start to detach a volume by one call without retries; succeeds also if it is already detached."""
         detach = self._clients.ec2_no_retry.detach_volume
-        answer = result_of(f"detaching {volume_id}", lambda: detach(VolumeId=volume_id, InstanceId=instance_id))
+        request: Any = {"VolumeId": volume_id, "InstanceId": instance_id}
+        answer = result_of(f"detaching {volume_id}", lambda: detach(**request), FAILURES)
         still = answer.ok or any(one.on(instance_id) for one in self.read([volume_id]))
         return answer if still else CallResult(reason="already detached")
 
@@ -71,9 +70,8 @@ class Ec2Volumes:
         if device is None:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"{volume_id} has no device name")
         attach = self._clients.ec2_no_retry.attach_volume
-        return result_of(
-            f"attaching {volume_id}", lambda: attach(VolumeId=volume_id, InstanceId=instance_id, Device=device)
-        )
+        request: Any = {"VolumeId": volume_id, "InstanceId": instance_id, "Device": device}
+        return result_of(f"attaching {volume_id}", lambda: attach(**request), FAILURES)
 
     def _described(self, action: str, values: dict[str, list[str]]) -> tuple[Volume, ...]:
         filters: list[Any] = [{"Name": name, "Values": wanted} for name, wanted in values.items()]
@@ -81,16 +79,6 @@ class Ec2Volumes:
             pages = self._clients.ec2.get_paginator("describe_volumes").paginate(Filters=filters)
             found = [_volume(one) for page in pages for one in page["Volumes"]]
         return tuple(sorted(found, key=lambda one: one.volume_id))
-
-
-def result_of(action: str, call: Callable[[], Any]) -> CallResult:
-    """Make one call that attaches or detaches a volume; an error becomes a failed result."""
-    try:
-        call()
-    except AWS_ERRORS as error:
-        known = FAILURES.get(code_of(error)) if isinstance(error, ClientError) else None
-        return CallResult(known or failure_of(error), str(translate(error, action)))
-    return CallResult()
 
 
 def _volume(one: Any) -> Volume:  # noqa: ANN401 - the stubs' type exists only for type checkers

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.ec2.volumes import Ec2Volumes, result_of
+from faultbridge.adapters.ec2.instances import result_of
+from faultbridge.adapters.ec2.volumes import FAILURES, Ec2Volumes
 from faultbridge.adapters.hyperpod.cluster import HyperPodCluster, newest_operation
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Volume
@@ -51,7 +52,7 @@ class HyperPodVolumes(Ec2Volumes):
     def _call(self, action: str, call: Callable[..., Any], instance_id: str, volume_id: str) -> CallResult:
         """Make one call; after a failure the next one reads the ARN again, as the cluster may be a new one."""
         arn = self._arn = self._arn or self._cluster.arn()
-        answer = result_of(action, lambda: call(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id))
+        answer = result_of(action, lambda: call(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id), FAILURES)
         if not answer.ok:
             self._arn = ""
         return answer

@@ -82,7 +82,8 @@ class NodePools:
     def delete(self, claim: Document) -> Document:
         """Delete this NodeClaim, and return it as it is then; raises ApiRejection 409 if another one has its name."""
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": claim["metadata"]["uid"]}}
-        answer = self.api.send(f"deleting NodeClaim {_name(claim)}", "DELETE", _path(claim), body)
+        path = f"{NODE_CLAIMS}/{quote(_name(claim))}"
+        answer = self.api.send(f"deleting NodeClaim {_name(claim)}", "DELETE", path, body)
         return claim if answer.get("kind") == "Status" else answer  # a claim without finalizers is gone immediately
 
     def unready_nodes(self, pool: str) -> frozenset[str]:
@@ -123,10 +124,6 @@ def _waits_for(pod: Document, pool: str) -> bool:
 
 def _name(document: Document) -> str:
     return str(document["metadata"]["name"])
-
-
-def _path(claim: Document) -> str:
-    return f"{NODE_CLAIMS}/{quote(_name(claim))}"
 
 
 def _status(claim: Document) -> Mapping[str, Any]:

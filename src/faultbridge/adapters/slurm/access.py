@@ -15,7 +15,7 @@ from msgspec import Struct
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.ec2 import commands
-from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
+from faultbridge.adapters.ec2.commands import UNFINISHED
 from faultbridge.adapters.slurm.rest import Access, RestClient, SlurmJob, SlurmRest, checked_address
 from faultbridge.decode.slurm import SlurmNode, slurm_nodes
 from faultbridge.model.cluster.config import ClusterConfig
@@ -201,7 +201,7 @@ class SsmHeadNode:
     def _result(self, sent: str) -> Mapping[str, Any] | None:
         for _ in range(POLLS):
             found = commands.invocation(self._clients.ssm, self._instance_id, sent)
-            if found is not None and (found["Status"] not in RUNNING or commands.details_of(found) in UNFINISHED):
+            if found is not None and not commands.is_running(found):
                 return found
             self._sleep(PAUSE)
         return None
