@@ -241,7 +241,8 @@ GIVES_A_DEVICE: list[tuple[dict[str, Any], bool]] = [
 
 def test_work_is_a_pod_with_a_device_however_it_asks_for_it(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
     for spec, works in GIVES_A_DEVICE:
-        document = {"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "ml", "name": "one"}, "spec": spec}
+        pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "ml", "name": "one"}}
+        document = {**pod, "spec": {"nodeName": OnEks.NODE, **spec}}
         monkeypatch.setattr(api, "_pod", lambda _, shown=document: shown | {"status": {"phase": "Running"}})
         eks.cluster.pods[:] = [Pod("ml", "one", OnEks.NODE)]
         assert eks.orchestrator.idle(eks.member).ok is not works, spec

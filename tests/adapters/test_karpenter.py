@@ -23,7 +23,6 @@ from faultbridge.adapters.kubernetes.karpenter import (
     instance_in,
 )
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Pod
-from faultbridge.local.kubernetes.karpenter import FakeKarpenter
 from faultbridge.model.cluster.config import KARPENTER, CapacitySource, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected
@@ -32,7 +31,7 @@ from faultbridge.record.ports import SuccessorNotNeeded
 from faultbridge.repair.registry.registration import check_repair_owner
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import REGION
-from tests.karpenter import CONTROLLER, POOL, deployment, karpenter_cluster, name_of
+from tests.karpenter import CONTROLLER, POOL, FakeKarpenter, deployment, karpenter_cluster, name_of
 from tests.sim.fakes import START, ManualClock
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

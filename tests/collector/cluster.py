@@ -12,7 +12,7 @@ from typing import Any
 from faultbridge.adapters.kubernetes.client import ApiAccess
 from faultbridge.adapters.kubernetes.object_watch import KubernetesWatch
 from faultbridge.local.kubernetes.api import SERVICE_ACCOUNT_TOKEN
-from faultbridge.local.kubernetes.cluster import Cluster, RunningInstance
+from faultbridge.local.kubernetes.cluster import RunningInstance
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.model.storage.wire.message import Message
 from faultbridge.node.agent.host import AgentClock
@@ -20,6 +20,7 @@ from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.node.collector.collector import Collector, build_collector
 from tests.agent.fakes import FakeTransport
 from tests.contracts.schedulers import served
+from tests.kubernetes import FullCluster
 from tests.waiting import eventually
 
 NODE, INSTANCE = "ip-10-0-0-7.ec2.internal", "i-00000000000000007"
@@ -50,7 +51,7 @@ def agent_event(name: str, reason: str = "NvidiaXID79Error", component: str = "e
 class Collected:
     """A fake cluster of one node, and the collectors that read it."""
 
-    def __init__(self, cluster: Cluster, url: str, folder: Path) -> None:
+    def __init__(self, cluster: FullCluster, url: str, folder: Path) -> None:
         self.cluster, self.transport, self.folder = cluster, FakeTransport(), folder
         self.tokens = [SERVICE_ACCOUNT_TOKEN]
         self.watch = KubernetesWatch(lambda: ApiAccess(url, None, self.tokens[-1]))
@@ -99,7 +100,7 @@ class Collected:
 @contextmanager
 def collected(folder: Path) -> Iterator[Collected]:
     """Serve a fake cluster with one node."""
-    cluster = Cluster("gpu")
+    cluster = FullCluster("gpu")
     cluster.join(RunningInstance(INSTANCE, NODE))
     with served(cluster) as url:
         yield Collected(cluster, url, folder)

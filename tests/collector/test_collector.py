@@ -176,7 +176,7 @@ def test_a_lost_version_lists_everything_again(world: Collected, caplog: pytest.
         nodes = collector.followers[0]
         world.cluster.reachable = False
         # The watch of the fake ends with its version; until then it serves its changes.
-        world.cluster.log.add("nodes", "MODIFIED", world.cluster.node(NODE))
+        world.cluster.changed(world.cluster.node(NODE))
         world.cluster.set_condition(NODE, XID_79)
         world.cluster.log.compact()
         world.cluster.reachable = True

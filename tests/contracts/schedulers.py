@@ -17,14 +17,14 @@ from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
 from faultbridge.adapters.slurm.access import Scontrol, SlurmOperations
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.adapters.slurm.rest import Access, Answer, RestClient, SlurmRest, send
-from faultbridge.local.kubernetes import api
-from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
+from faultbridge.local.kubernetes.cluster import Pod, RunningInstance, takes_work
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.values import replace
 from faultbridge.record.ports import ClusterNode, Orchestrator
 from tests.contracts.aws import REGION, fresh
 from tests.contracts.real_slurm import RealSlurm
+from tests.kubernetes import FullCluster, answer
 from tests.sim.fakes import START, FakeFleet, FakeOrchestrator, ManualClock
 from tests.sim.fakes.fleet import host_name
 
@@ -84,7 +84,7 @@ class OnEks:
     NODE, INSTANCE = "ip-10-0-0-7.ec2.internal", "i-00000000000000007"
     SECOND_NODE, SECOND_INSTANCE = "ip-10-0-0-8.ec2.internal", "i-00000000000000008"
 
-    def __init__(self, clients: Clients, name: str, cluster: Cluster, clock: ManualClock) -> None:
+    def __init__(self, clients: Clients, name: str, cluster: FullCluster, clock: ManualClock) -> None:
         self.clients, self.clock, self.cluster = clients, clock, cluster
         self.orchestrator: Orchestrator = EksOrchestrator(clients, clock)
         config = ClusterConfig("train-a", orchestrator="eks", eks_cluster=name)
@@ -169,10 +169,10 @@ def on_eks(clients: Clients) -> Iterator[OnEks]:
 @contextmanager
 def eks_cluster(
     clients: Clients, clock: ManualClock, name: str | None = None, account: str = "123456789012"
-) -> Iterator[Cluster]:
+) -> Iterator[FullCluster]:
     """An EKS cluster without nodes in the account of the clients, whose Kubernetes API is a fake on this machine."""
     name = name or fresh("eks")
-    cluster = Cluster(name, clock.now)
+    cluster = FullCluster(name, clock.now)
     with served(cluster) as url:
         clients.eks.create_cluster(
             name=name, roleArn="arn:aws:iam::123456789012:role/eks", resourcesVpcConfig={"subnetIds": []}
@@ -184,11 +184,11 @@ def eks_cluster(
 
 
 @contextmanager
-def served(cluster: Cluster) -> Iterator[str]:
+def served(cluster: FullCluster) -> Iterator[str]:
     """The URL of a Kubernetes API that serves the cluster on this machine."""
 
     def application(environ: Any, start: Any) -> Any:
-        return api.answer(lambda: cluster, environ["PATH_INFO"], environ, start)
+        return answer(cluster, environ, start)
 
     with make_server("127.0.0.1", 0, application, _Threaded, _Quiet) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

@@ -10,11 +10,12 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.nodes import ISOLATED
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
-from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
+from faultbridge.local.kubernetes.cluster import Pod, RunningInstance, takes_work
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
 from faultbridge.repair.registry.registration import Registration
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import eks_cluster
+from tests.kubernetes import FullCluster
 from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
 from tests.sim.fakes import ManualClock
 from tests.sim.fakes.fleet import host_name
@@ -26,7 +27,7 @@ EKS, AUTO_SCALING, TEMPLATE = "eks", "ec2-auto-scaling", "ec2-launch-template"
 class OnEks(World):
     """One node of a provider; each running instance joins a Kubernetes cluster under its host name."""
 
-    def __init__(self, clients: Clients, kubernetes: Cluster, provider: str) -> None:
+    def __init__(self, clients: Clients, kubernetes: FullCluster, provider: str) -> None:
         self.eks_clients, self.kubernetes = clients, kubernetes
         super().__init__()
         if provider == TEMPLATE:

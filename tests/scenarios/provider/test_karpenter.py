@@ -14,7 +14,6 @@ from faultbridge.adapters.kubernetes.karpenter import KarpenterInventory, Karpen
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
 from faultbridge.local.gaps import ec2, patching
 from faultbridge.local.kubernetes.cluster import Pod
-from faultbridge.local.kubernetes.karpenter import FakeKarpenter
 from faultbridge.model.cluster.config import KARPENTER, CapacitySource, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution, WaitingFor
 from faultbridge.model.errors import Transient
@@ -28,7 +27,7 @@ from faultbridge.repair.registry.retirement import Retirement
 from faultbridge.serve.pager.page import PageState
 from faultbridge.serve.pager.rules import rules_for
 from tests.contracts.aws import aws
-from tests.karpenter import CONTROLLER, deployment, karpenter_cluster, name_of
+from tests.karpenter import CONTROLLER, FakeKarpenter, deployment, karpenter_cluster, name_of
 from tests.scenarios.provider.growth import RELEASE
 from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
 from tests.sim.fakes import Call, Seam, raise_once

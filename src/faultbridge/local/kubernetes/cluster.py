@@ -1,4 +1,4 @@
-"""The state of a fake Kubernetes cluster: its nodes, events, pods and pod disruption budgets.
+"""The state of a fake Kubernetes cluster: its nodes, pods and pod disruption budgets.
 
 No container runs. An evicted pod exists until its grace period ends. Its controller then starts another pod on a
 schedulable node. A budget counts the healthy pods, as the disruption controller does.
@@ -11,61 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from faultbridge.local.kubernetes.karpenter import FakeKarpenter
+from typing import Any
 
 Document = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedChange:
-    """One change of one object; `type` is `ADDED`, `MODIFIED` or `DELETED`."""
-
-    version: int
-    resource: str
-    type: str
-    object: Document
-
-
-class VersionTooOld(Exception):  # noqa: N818 - names the situation, which a client handles
-    """Raised when the changes after a requested resource version were already discarded."""
-
-
-@dataclass(slots=True)
-class ChangeLog:
-    """Counts resource versions, and stores the changes of objects until `compact` discards them."""
-
-    version: int = 0
-    _compacted: int = 0
-    _changes: list[LoggedChange] = field(default_factory=list)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-
-    def add(self, resource: str, type_: str, document: Document) -> None:
-        """Set the next resource version on an object, and log the change."""
-        with self._changed:
-            self.version += 1
-            document["metadata"]["resourceVersion"] = str(self.version)
-            self._changes.append(LoggedChange(self.version, resource, type_, deepcopy(document)))
-            self._changed.notify_all()
-
-    def compact(self) -> None:
-        """Discard all changes so far; a watch from an earlier version then ends with the error 410."""
-        with self._changed:
-            self._changes.clear()
-            self._compacted = self.version
-
-    def after(self, version: int, seconds: float) -> list[LoggedChange]:
-        """Return the changes after a version, or wait up to `seconds`; raises VersionTooOld if discarded."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.version > version or self._compacted > version, seconds)
-            if version < self._compacted:
-                raise VersionTooOld
-            return [change for change in self._changes if change.version > version]
-
-
-NODES, EVENTS, PODS = "nodes", "events", "pods"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,26 +72,25 @@ class ApiStatusError(Exception):
 class Cluster:
     """A fake Kubernetes cluster; its methods take the lock, because the server has many threads.
 
-    `permissions_used` contains the RBAC verb and resource of each request that needs a permission. `attached_volumes`
-    maps attached persistent volumes to their nodes.
+    `version` counts the changes of objects. If `keeps_pending`, a pod that no node takes waits for a new node.
     """
 
     name: str
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     nodes: dict[str, Document] = field(default_factory=dict)
-    events: dict[str, Document] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
-    job_pods: dict[str, Document] = field(default_factory=dict)
-    jobs: dict[tuple[str, str], Document] = field(default_factory=dict)
-    attached_volumes: dict[str, str] = field(default_factory=dict)
     reachable: bool = True
     register_taints: tuple[Document, ...] = ()
     lock: threading.RLock = field(default_factory=threading.RLock)
-    permissions_used: set[tuple[str, str]] = field(default_factory=set)
-    log: ChangeLog = field(default_factory=ChangeLog)
-    karpenter: FakeKarpenter | None = None
+    version: int = 0
+    keeps_pending: bool = False
     _started: int = 0
+
+    def changed(self, document: Document) -> None:
+        """Set the next resource version on an object that was added, modified or deleted."""
+        self.version += 1
+        document["metadata"]["resourceVersion"] = str(self.version)
 
     def sync(self, instances: Iterable[RunningInstance]) -> None:
         """Register the nodes of new instances; remove nodes whose instance no longer runs, and their pods."""
@@ -157,7 +104,7 @@ class Cluster:
     def remove_node(self, name: str) -> None:
         """Remove a node whose instance is terminated, and its pods."""
         with self.lock:
-            self.log.add(NODES, "DELETED", self.nodes.pop(name))
+            self.changed(self.nodes.pop(name))
             self.pods = [pod for pod in self.pods if pod.node != name]
 
     def join(self, instance: RunningInstance) -> None:
@@ -175,33 +122,7 @@ class Cluster:
                 "spec": spec,
                 "status": {"addresses": addresses, "conditions": [{"type": "Ready", "status": "True"}]},
             }
-            self.log.add(NODES, "ADDED", self.nodes[instance.name])
-
-    def set_condition(self, name: str, condition: Document) -> None:
-        """Set one condition of a node, as an agent on the node does."""
-        with self.lock:
-            conditions = {one["type"]: one for one in self.node(name)["status"]["conditions"]}
-            conditions[condition["type"]] = condition
-            self.patch_node(name, {"status": {"conditions": list(conditions.values())}})
-
-    def record_event(self, event: Document) -> None:
-        """Store an event about a node, as an agent on the node does; `metadata.name` identifies the event."""
-        self._store(EVENTS, self.events, event["metadata"]["name"], event)
-
-    def apply_pod(self, pod: Document) -> None:
-        """Store the pod of a job; `metadata.uid` identifies the pod. Only the pods of jobs can be watched."""
-        self._store(PODS, self.job_pods, pod["metadata"]["uid"], pod)
-
-    def _store(self, resource: str, stored: dict[str, Document], key: str, document: Document) -> None:
-        with self.lock:
-            type_ = "MODIFIED" if key in stored else "ADDED"
-            stored[key] = deepcopy(document)
-            self.log.add(resource, type_, stored[key])
-
-    def delete_pod(self, uid: str) -> None:
-        """Delete the pod of a job."""
-        with self.lock:
-            self.log.add(PODS, "DELETED", self.job_pods.pop(uid))
+            self.changed(self.nodes[instance.name])
 
     def start(self, pod: Pod) -> None:
         """Add a running pod to the cluster."""
@@ -224,12 +145,12 @@ class Cluster:
                 text = f'Operation cannot be fulfilled on nodes "{name}": the object has been modified'
                 raise ApiStatusError(409, "Conflict", text)
             after = merge_patch(before, patch)
-            self.log.add(NODES, "MODIFIED", after)
+            self.changed(after)
             self.nodes[name] = after
             return deepcopy(after)
 
     def running(self) -> list[Pod]:
-        """Return all pods except those in `job_pods`, including evicted pods until their grace period ends."""
+        """Return all pods, including evicted pods until their grace period ends."""
         with self.lock:
             self._remove_evicted()
             return list(self.pods)
@@ -259,7 +180,7 @@ class Cluster:
 
     def _restart(self, pod: Pod) -> None:
         node = next((name for name, found in sorted(self.nodes.items()) if takes_work(found)), None)
-        if pod.owner is None or (node is None and self.karpenter is None):
+        if pod.owner is None or (node is None and not self.keeps_pending):
             return
         self._started += 1
         name, phase = f"{pod.name.rsplit('-r', 1)[0]}-r{self._started}", "Running" if node else "Pending"
