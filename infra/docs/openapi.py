@@ -10,7 +10,6 @@ from msgspec import Struct
 from pydantic.json_schema import models_json_schema
 
 from faultbridge.model.names import CLUSTER_NAME, NODE_NAME
-from faultbridge.serve.api.handlers import FINDING_ID
 from faultbridge.serve.api.problems import Problem
 from faultbridge.serve.api.requests import (
     ALL_CLUSTERS,
@@ -20,7 +19,7 @@ from faultbridge.serve.api.requests import (
     OPERATOR_CLAIM,
     READER_CLAIM,
 )
-from faultbridge.serve.api.routes import ROUTES, Parameter, Route
+from faultbridge.serve.api.routes import FINDING_ID, ROUTES, Parameter, Route
 from faultbridge.serve.orders import CASE_ID, INCIDENT_ID, ORDERS, SILENCE_ID
 from infra.docs.api_models import model, models
 

@@ -18,7 +18,7 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.values import replace
 from faultbridge.record.timeline import Tokens
 from faultbridge.repair.registry.registration import NewNode
-from faultbridge.serve.api import handlers
+from faultbridge.serve.api import routes
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
@@ -131,9 +131,9 @@ def test_a_stream_with_more_entries_than_the_limit_is_not_verified(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = gateway.get(f"{C}/streams/n-1/entries").json["last"]
-    monkeypatch.setattr(handlers, "MAX_VERIFIED_ENTRIES", last)
+    monkeypatch.setattr(routes, "MAX_VERIFIED_ENTRIES", last)
     assert gateway.get(f"{C}/streams/n-1/verify").json["whole"] is True
-    monkeypatch.setattr(handlers, "MAX_VERIFIED_ENTRIES", last - 1)
+    monkeypatch.setattr(routes, "MAX_VERIFIED_ENTRIES", last - 1)
     refused(gateway.get(f"{C}/streams/n-1/verify"), 422, "too_long")
 
 

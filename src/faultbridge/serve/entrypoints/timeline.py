@@ -21,10 +21,9 @@ from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.repair.registry.documents import Document
 from faultbridge.repair.registry.job_views import JobViews
 from faultbridge.repair.registry.views import Views
-from faultbridge.serve.api.handlers import Handlers, HardwareHandlers, JobHandlers
 from faultbridge.serve.api.problems import MEDIA_TYPE, problem_of
 from faultbridge.serve.api.requests import IDEMPOTENCY_KEY, Paging, Request, checked_key, read_query
-from faultbridge.serve.api.routes import ROUTES, Route
+from faultbridge.serve.api.routes import ROUTES, Handlers, Route
 from faultbridge.serve.entrypoints.http_event import HttpRequest, HttpResponse, caller_of
 from faultbridge.serve.entrypoints.lambda_events import read
 from faultbridge.serve.gateway.on_call import OnCall, SignedRequest, SlackAnswer
@@ -138,15 +137,18 @@ def _response(status: int, document: Struct, media_type: str = "application/json
 @once
 def wire_api(app: Installation) -> Handlers:
     """Return the functions that answer the requests of the HTTP API."""
-    table, clock, paging = app.ports.table, app.ports.clock, Paging(Tokens(app.ports.token_secret))
+    table = app.ports.table
     return Handlers(
         directory=Views(table),
         timeline=Timeline(table),
         verify=Verify(table, app.stack),
         orders=wire_orders(app),
-        clock=clock,
-        paging=paging,
-        hardware=HardwareHandlers(Views(table), DeviceHistory(table), Judgments(app.append), offender_odds()),
-        jobs=JobHandlers(Views(table), JobViews(table), wire_api_jobs(app), paging, clock),
+        clock=app.ports.clock,
+        paging=Paging(Tokens(app.ports.token_secret)),
+        devices=DeviceHistory(table),
+        judgments=Judgments(app.append),
+        odds=offender_odds(),
+        job_views=JobViews(table),
+        recorded_jobs=wire_api_jobs(app),
         policy=app.rulebook.policy,
     )
