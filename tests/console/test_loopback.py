@@ -66,7 +66,7 @@ def test_an_order_of_another_site_is_refused_and_one_of_the_local_console_is_tha
             answer.read()
             assert answer.status == status, headers
         connection.close()
-    assert wire_facts(site.world.app).case("train-a", case).facts.case.owner == "loopback"
+    assert wire_facts(site.world.app).case("train-a", case).case.owner == "loopback"
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS"])

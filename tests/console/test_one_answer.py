@@ -93,8 +93,8 @@ def test_every_output_gives_the_same_answer(name: str) -> None:
     answer = shown_case_document(case, state, view, now).answer
     assert state.live_case is None or answer == of_node
     documents = Facts(views, Timeline(world.table), world.clock, lambda _: world.policy).case(CLUSTER, case.case.id)
-    assert documents.facts.case.answer == answer
-    page = case_page(documents.facts, documents.pages, now, older=False)
+    assert documents.case.answer == answer
+    page = case_page(documents, now)
     assert page.case.answer == answer
 
 

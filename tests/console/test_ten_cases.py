@@ -62,7 +62,7 @@ def test_the_first_sentences_state_cause_action_and_refusal(cases: TenCases, nam
     facts = cases.pages.facts
     _, _, cluster, _, case_id = cases.paths[name].split("/")
     found = facts.case(cluster, case_id)
-    page = case_page(found.facts, found.pages, facts.clock.now(), older=found.older)
+    page = case_page(found, facts.clock.now())
     first = {one.question: one.sentences[0] for one in page.answers}
     first = {REFUSED if question == NOT_YET else question: text for question, text in first.items()}
     assert {question for question in first if question in {REFUSED, DELAYED}} == set(TRUTH[name]) - {CAUSE, DONE}
@@ -73,5 +73,5 @@ def test_the_case_of_an_operator_names_no_repair_action_of_a_rule(cases: TenCase
     facts = cases.pages.facts
     _, _, cluster, _, case_id = cases.paths["quarantined_by_operator"].split("/")
     found = facts.case(cluster, case_id)
-    shown = case_page(found.facts, found.pages, facts.clock.now(), older=found.older)
+    shown = case_page(found, facts.clock.now())
     assert not {"Repair action", "Rule"}.intersection(name for name, _ in shown.facts)

@@ -6,7 +6,8 @@ from typing import Any
 
 from faultbridge.record.timeline import Timeline
 from faultbridge.repair.registry.views import Views
-from faultbridge.serve.console.facts import CaseDocuments, Facts
+from faultbridge.serve.console.facts import Facts
+from faultbridge.serve.presentation.case_answers import CaseFacts
 from tests.scenarios.world import CLUSTER, World
 
 
@@ -15,7 +16,7 @@ def facts_of(world: World) -> Facts:
     return Facts(Views(world.table), Timeline(world.table), world.clock, lambda _: world.policy)
 
 
-def case_of(world: World, node: int = 1) -> CaseDocuments:
+def case_of(world: World, node: int = 1) -> CaseFacts:
     """Return the documents of the case of a node."""
     return facts_of(world).case(CLUSTER, world.case(node).id)
 

@@ -31,8 +31,8 @@ def test_a_failed_job_names_the_faults_of_its_nodes_and_their_case() -> None:
     (hit,) = page.hits
     assert (hit.node, hit.fault, hit.case_id) == ("node-2", "xid.79 gpu 0000:c1:00", world.case(2).id)
     assert not hit.reason.startswith("node-2")
-    nodes = [(one.node, one.affected, one.ranks) for one in page.nodes]
-    assert nodes[:2] == [("node-2", True, "8-15"), ("node-1", False, "0-7")]
+    nodes = [(name, name in page.job.affected_nodes, page.job.ranks[name]) for name in page.nodes[:2]]
+    assert nodes == [("node-2", True, "8-15"), ("node-1", False, "0-7")]
     assert (page.state.text, page.live) == ("failed, waits for its nodes", True)
     assert "xid.79 gpu 0000:c1:00 of node-2" in answers(page)["What happened?"]
     assert [lane.name for lane in page.chart.lanes] == ["job", "node-2"]
@@ -101,7 +101,7 @@ def test_the_pages_of_node_and_cluster_name_the_jobs() -> None:
     for node, expected in (("node-2", [JOB]), ("node-6", [])):
         found = facts.node(CLUSTER, node, (None, None))
         page = node_page(found.document, found.entries, Span(now, now), older=False, jobs=found.jobs)
-        assert [one.job.job_id for one in page.jobs] == expected
+        assert [one.job_id for one in page.jobs] == expected
     assert [one.job_id for one in facts.cluster(CLUSTER, (None, None)).jobs] == [JOB]
 
 

@@ -26,7 +26,7 @@ def page_of(world: World, node: int = 1) -> NodePage:
 
 
 def answers(page: NodePage) -> dict[str, str]:
-    found = {one.question: " ".join((*one.sentences, *one.commands)) for one in page.answers}
+    found = {one.question: " ".join(one.sentences) for one in page.answers}
     answer = page.node.answer
     return found | {"What should you do?": " ".join((answer.action if answer.you else answer.system, *answer.commands))}
 

@@ -17,6 +17,7 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.values import replace
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.presentation.case_page import case_mark
 from faultbridge.serve.presentation.cluster_page import ClusterPage, cluster_page
 from faultbridge.serve.presentation.fleet_page import FleetFacts, fleet_page
 from faultbridge.serve.presentation.grid import GridNode, gpu_share, node_groups
@@ -156,8 +157,8 @@ def test_a_cluster_page_lists_cases_controls_and_repair_times() -> None:
     world.pause_repairs(paused=True)
     world.fault_and_react(2)
     page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
-    assert [one.status.text for one in page.live_cases] == ["queued: pause"]
-    assert [one.status.text for one in page.closed_cases] == ["resolved: replaced"]
+    assert [case_mark(one).text for one in page.live_cases] == ["queued: pause"]
+    assert [case_mark(one).text for one in page.closed_cases] == ["resolved: replaced"]
     controls = {one.name: one for one in page.controls}
     assert (controls["New repairs"].mark.text, controls["New repairs"].note) == (
         "paused",
@@ -200,7 +201,7 @@ def test_a_running_repair_in_a_list_of_cases_shows_its_phase() -> None:
     world.fault_and_react(minutes=1)
     page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
     (case,) = page.live_cases
-    assert re.fullmatch("in progress: (drain|prepare|act|wait for the instance|diagnostics)", case.status.text)
+    assert re.fullmatch("in progress: (drain|prepare|act|wait for the instance|diagnostics)", case_mark(case).text)
 
 
 def test_the_fleet_page_sums_up_its_clusters() -> None:

@@ -21,8 +21,7 @@ KEEP = Rule("keep", release_without_capacity=False)
 
 
 def page_of(world: World) -> CasePage:
-    found = case_of(world)
-    return case_page(found.facts, found.pages, world.clock.now(), older=found.older)
+    return case_page(case_of(world), world.clock.now())
 
 
 def without_capacity() -> World:
@@ -84,10 +83,8 @@ def test_the_phases_cover_the_time_of_the_case_without_gap_or_overlap(build) -> 
 
 def test_a_case_whose_first_entries_are_missing_shows_the_phases_that_it_keeps_itself() -> None:
     found = case_of(replaced())
-    later = [
-        one for one in found.facts.entries if getattr(one.data, "to", None) not in {"open", "queued", "in_progress"}
-    ]
-    page = case_page(replace(found.facts, entries=later), found.pages, found.facts.now + timedelta(days=1), older=True)
+    later = [one for one in found.entries if getattr(one.data, "to", None) not in {"open", "queued", "in_progress"}]
+    page = case_page(replace(found, entries=later, older=True), found.now + timedelta(days=1))
     assert [lane.name for lane in page.phases.lanes][-1] == "verifying"
 
 

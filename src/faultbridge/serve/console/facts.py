@@ -42,8 +42,8 @@ from faultbridge.repair.registry.documents import (
     shown_node_document,
 )
 from faultbridge.repair.registry.job_views import Job, JobViews, job_document
-from faultbridge.repair.registry.views import CasePageSent, CaseView, ClusterView, IncidentView, Reports, Views
-from faultbridge.serve.presentation.case_values import CaseFacts
+from faultbridge.repair.registry.views import CaseView, ClusterView, IncidentView, Reports, Views
+from faultbridge.serve.presentation.case_answers import CaseFacts
 from faultbridge.serve.presentation.cluster_page import ClusterFacts
 from faultbridge.serve.presentation.entry_rows import ReadEntry, read_entry
 from faultbridge.serve.presentation.fleet_page import FleetFacts
@@ -80,14 +80,6 @@ class Kept(Struct):
     def forget(self, *names: str) -> None:
         """Remove the cached values with these names; without names, remove all values."""
         self._values = {key: value for key, value in self._values.items() if names and key[0] not in names}
-
-
-class CaseDocuments(Struct, frozen=True):
-    """The documents of the page of a case; `older` if earlier entries were not read."""
-
-    facts: CaseFacts
-    pages: tuple[CasePageSent, ...]
-    older: bool
 
 
 class StreamDocuments(Struct, Generic[D], frozen=True):
@@ -278,33 +270,31 @@ class Facts:
         lines, older = self.timeline.of_job(cluster, job_id, MAX_ENTRIES)
         return StreamDocuments(job_document(job, self.clock.now()), _documents(lines), older)
 
-    def case(self, cluster: str, case_id: str) -> CaseDocuments:
+    def case(self, cluster: str, case_id: str) -> CaseFacts:
         """Read a case of a cluster, its node, its newest entries, and the notifications to operators about it."""
         view = self.views.case(case_id)
         if view.key.cluster != cluster:
             raise UnknownName("case", case_id)
         lines, older = self.timeline.newest(TimelineQuery(case=case_id), MAX_ENTRIES)
         facts = self._of_case(view, self.views.cluster(cluster), self.views.node(view.key), _documents(lines))
-        return CaseDocuments(facts, self.views.pages(case_id), older)
+        return replace(facts, pages=self.views.pages(case_id), older=older)
 
     def _of_case(self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Read) -> CaseFacts:
-        case, waits = view.case, view.case.waiting_for
-        is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
+        case = view.case
         return CaseFacts(
             shown_case_document(view, state, cluster, self.clock.now()),
             node_document(state),
             cluster_document(cluster),
             [one for one in entries if one.metadata.case_id == case.id],
             meaning(case.code),
-            self._limits(cluster.config) if is_limited else None,
-            self._failing(cluster, state.key.node) if waits is WaitingFor.BREAKER else (),
+            self._failing(cluster, state.key.node) if case.waiting_for is WaitingFor.BREAKER else (),
         )
 
     def _failing(self, cluster: ClusterView, node: str) -> tuple[str, ...]:
         rows = unhealthy_nodes(self.views.table, cluster.config)
         return tuple(sorted(row.node for row in rows if row.case and row.node != node))
 
-    def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
+    def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseFacts, ...]]:
         """Read a cluster, its newest `limit` entries in a time window, and at most 20 cases of these entries."""
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)

@@ -18,7 +18,9 @@ from faultbridge.model.enums import CASE_ID
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import component_text, duration_text
-from faultbridge.serve.presentation.tones import SEVERITY, mark
+from faultbridge.serve.presentation.case_page import PAGE_TEXTS, case_mark, case_reason
+from faultbridge.serve.presentation.job_page import job_state
+from faultbridge.serve.presentation.tones import SEVERITY, VERDICT, mark
 
 ASSETS = Path(__file__).parent / "assets"
 STYLE, SCRIPT, ICON = "console.css", "console.js", "icon.svg"
@@ -154,9 +156,13 @@ def _environment() -> Environment:
         "whole_words": whole_words,
         "component": component_text,
         "severity": lambda name: mark(name, SEVERITY),
+        "case_mark": case_mark,
+        "reason": case_reason,
+        "job_mark": job_state,
+        "verdict": lambda verdict: mark(verdict.outlook, VERDICT),
         "duration": lambda length: duration_text(length) if length is not None else "",
     }
-    environment.globals["points"] = _points
+    environment.globals["page_texts"] = PAGE_TEXTS
     return environment
 
 
@@ -190,8 +196,3 @@ def _show(value: object) -> object:
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return visible(value)
-
-
-def _points(corners: tuple[tuple[float, float], ...]) -> str:
-    """Return the corners of a polygon, given as shares from the lower left, for an SVG of 1000 by 100."""
-    return " ".join(f"{1000 * x:.2f},{100 - 100 * y:.2f}" for x, y in corners)

@@ -133,7 +133,7 @@ class OrderForms(Struct, frozen=True):
             return form, Subject(cluster, running=len(facts.cluster.holders), waiting=facts.live or 0)
         case = None
         if form.about == "case":
-            case = self.facts.case(cluster, (CASE_ID.fullmatch(target) and target) or "none").facts.case
+            case = self.facts.case(cluster, (CASE_ID.fullmatch(target) and target) or "none").case
             target = case.node
         found = self.facts.node(cluster, names.node_name(target), (None, None))
         jobs = [one.name or one.job_id for one in found.jobs if one.state in {"running", "stalled"}]

@@ -291,11 +291,10 @@ class Pages(Struct, frozen=True):
         case_id = request.path["case"]
         if not CASE_ID.fullmatch(case_id):
             raise UnknownName("case", case_id)
-        found = self.facts.case(request.cluster, case_id)
-        facts = found.facts
-        page = case_page(facts, found.pages, self._now(facts.entries), older=found.older)
+        facts = self.facts.case(request.cluster, case_id)
+        page = case_page(facts, self._now(facts.entries))
         listed = documents_of(facts.entries)
-        documents = {"case": facts.case, "node": facts.node, "pages": found.pages, "entries": listed}
+        documents = {"case": facts.case, "node": facts.node, "pages": facts.pages, "entries": listed}
         return PageData("case.html", {"page": page}, documents, facts.entries, case_id, page.live)
 
     def job(self, request: Request) -> PageData:

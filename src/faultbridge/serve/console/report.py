@@ -12,11 +12,11 @@ from faultbridge.decide.answers import words
 from faultbridge.decide.entry_builder import total_gpu_time
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.event_data import NoteData
-from faultbridge.serve.console.facts import CaseDocuments, Facts, Window
+from faultbridge.serve.console.facts import Facts, Window
 from faultbridge.serve.console.html import Links, render
 from faultbridge.serve.orders import CASE_ID
+from faultbridge.serve.presentation.case_answers import CaseFacts, short_name
 from faultbridge.serve.presentation.case_page import CasePage, case_page
-from faultbridge.serve.presentation.case_values import short_name
 from faultbridge.serve.presentation.cluster_page import cluster_page
 from faultbridge.serve.presentation.entry_rows import Entries, entries_with
 from faultbridge.serve.presentation.history import Span
@@ -67,7 +67,11 @@ class Reports(Struct, frozen=True):
         """Return the report of a case; an unknown id raises `UnknownName`."""
         if not CASE_ID.fullmatch(case_id):
             raise UnknownName("case", case_id)
-        return _file("case.html", self.facts.clock.now(), page=self._case(self.facts.case(cluster, case_id)))
+        return _file(
+            "case.html",
+            self.facts.clock.now(),
+            page=case_page(self.facts.case(cluster, case_id), self.facts.clock.now()),
+        )
 
     def cluster(self, cluster: str, window: Window, limit: int) -> str:
         """Return the report of a cluster: a summary, at most 20 cases, and at most `limit` entries, all folded."""
@@ -80,11 +84,8 @@ class Reports(Struct, frozen=True):
             "report.html", now, page=page, cases=cases, since=start, until=end, summary=summary(cases, facts.entries)
         )
 
-    def _cases(self, found: Iterable[CaseDocuments]) -> tuple[CasePage, ...]:
-        return tuple(map(self._case, found))
-
-    def _case(self, found: CaseDocuments) -> CasePage:
-        return case_page(found.facts, found.pages, self.facts.clock.now(), older=found.older)
+    def _cases(self, found: Iterable[CaseFacts]) -> tuple[CasePage, ...]:
+        return tuple(case_page(one, self.facts.clock.now()) for one in found)
 
 
 def _file(template: str, now: datetime, **values: object) -> str:

@@ -2,5 +2,5 @@
 
 This package reads no table and writes no HTML; `faultbridge.serve.console` renders its pages. Read in this order:
 `tones` (urgency and symbol of each value), `entry_rows`, `history` (bars on a time axis), `grid`,
-`case_values` and `case_answers` (sentences about a case), then one module a page. Tests: tests/presentation.
+`case_answers` (sentences about a case), then one module a page. Tests: tests/presentation.
 """

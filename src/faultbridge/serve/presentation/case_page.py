@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.decide.answers import action_text, words
+from faultbridge.decide.answers import action_text, why_text, words
 from faultbridge.model.event_data import CaseStatusData, NodeStatusData, NoteData, ReplacementStepData
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text, duration_text
 from faultbridge.repair.registry.documents import Case, ShownCase
 from faultbridge.repair.registry.views import CasePageSent
-from faultbridge.serve.presentation.case_answers import Answer, case_answers
-from faultbridge.serve.presentation.case_values import CaseFacts, Wait, begins_wait, case_waits, waited_for
+from faultbridge.serve.presentation.case_answers import (
+    Answer,
+    CaseFacts,
+    begins_wait,
+    case_answers,
+    case_waits,
+    waited_for,
+)
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, ReadEntry, entries_with, entry_rows, step_mark
 from faultbridge.serve.presentation.history import (
     Bar,
@@ -151,19 +157,6 @@ PAGE_TEXTS = {
 """The subjects of pages by kind."""
 
 
-class SentPage(Struct, frozen=True):
-    """A page (notification to operators) about a case: its kind, its state, and when it was last sent."""
-
-    kind: str
-    state: str
-    sent_at: datetime
-
-    @property
-    def meaning(self) -> str:
-        """The subject of the page in words."""
-        return PAGE_TEXTS.get(self.kind, self.kind)
-
-
 class CasePage(Struct, frozen=True):
     """The content that the console and the report file show about one case."""
 
@@ -176,10 +169,9 @@ class CasePage(Struct, frozen=True):
     facts: tuple[tuple[str, str], ...]
     related: tuple[tuple[str, str], ...]
     answers: tuple[Answer, ...]
-    waits: tuple[Wait, ...]
     phases: Chart
     lanes: Chart
-    pages: tuple[SentPage, ...]
+    pages: Sequence[CasePageSent]
     rows: tuple[EntryRow, ...]
     older: bool
 
@@ -188,25 +180,17 @@ class CasePage(Struct, frozen=True):
         """Whether the case is not closed, so that it may still change."""
         return self.case.closed_at is None
 
-    @property
-    def refused_because(self) -> str:
-        """Why the node was not repaired, or what delayed its repair; "" if neither applies."""
-        return next((" ".join(one.sentences) for one in self.answers if one.is_refusal), "")
 
-
-def case_page(facts: CaseFacts, pages: Sequence[CasePageSent], now: datetime, *, older: bool) -> CasePage:
-    """Return the page of a case with its notifications; `older` if entries before those in `facts` exist."""
+def case_page(facts: CaseFacts, now: datetime) -> CasePage:
+    """Return the page of a case."""
     case, rows = facts.case, entry_rows(facts.entries)
     closed, opened = case.closed_at, case.opened_at
     end = closed or max([now, *(row.at for row in rows)])
     phases = phase_lanes(case, facts.entries, end)
     start = min([opened, *(bar.start for lane in phases for bar in lane.bars)])
-    sent = tuple(SentPage(one.kind, one.page_state, one.sent_at) for one in pages)
-    status = mark(case.status, CASE)
-    detail = case.resolution or case.waiting_for
     return CasePage(
         case=case,
-        status=replace(status, text=f"{status.text}: {str(detail).replace('_', ' ')}") if detail else status,
+        status=case_mark(case, with_phase=False),
         severity=mark(case.severity, SEVERITY),
         component=component_text(case.component),
         meaning=facts.meaning,
@@ -214,19 +198,31 @@ def case_page(facts: CaseFacts, pages: Sequence[CasePageSent], now: datetime, *,
         facts=_facts(case),
         related=_related(case),
         answers=case_answers(facts),
-        waits=case_waits(facts.entries),
         phases=make_chart(start, end, phases),
-        lanes=make_chart(start, end, _lanes(facts, Span(start, end, running=closed is None), sent)),
-        pages=sent,
+        lanes=make_chart(start, end, _lanes(facts, Span(start, end, running=closed is None))),
+        pages=facts.pages,
         rows=rows,
-        older=older,
+        older=facts.older,
     )
 
 
-def _lanes(facts: CaseFacts, span: Span, pages: Iterable[SentPage]) -> tuple[Lane, ...]:
+def case_mark(case: Case, *, with_phase: bool = True) -> Mark:
+    """Return the status of a case with its resolution, what it waits for, or what its repair does now."""
+    status = mark(case.status, CASE)
+    detail = case.resolution or case.waiting_for or (current_phase(case) if with_phase else "")
+    return replace(status, text=f"{status.text}: {words(detail)}") if detail else status
+
+
+def case_reason(case: Case) -> str:
+    """Return why a case has its status, in words."""
+    return why_text(case.reason, case.failure, case.detail)
+
+
+def _lanes(facts: CaseFacts, span: Span) -> tuple[Lane, ...]:
     conditions = () if facts.case.status in FINAL else facts.node.conditions
     sent = tuple(
-        Bar(page.sent_at, page.sent_at, page.kind, Tone.WATCH, f"page {page.kind}, now {page.state}") for page in pages
+        Bar(page.sent_at, page.sent_at, page.kind, Tone.WATCH, f"page {page.kind}, now {page.page_state}")
+        for page in facts.pages
     )
     return (
         status_lane("node", facts.entries, NodeStatusData, NODE, span),

@@ -10,32 +10,23 @@ from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.decide.answers import sentence, why_text, words
+from faultbridge.decide.answers import sentence, words
+from faultbridge.model.cluster.state import BreakerLimit, domain_of
+from faultbridge.model.enums import BreakerScope
 from faultbridge.model.policy import Policy
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import condition_text, duration_text, in_phase_order, nodes_text
 from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Incident, Pause, ShownNode, Silence
 from faultbridge.repair.registry.job_views import Job
-from faultbridge.serve.presentation.case_answers import DONE
-from faultbridge.serve.presentation.case_page import current_phase
-from faultbridge.serve.presentation.case_values import breaker_end, breaker_limit, short_name
+from faultbridge.serve.presentation.case_answers import DONE, short_name
 from faultbridge.serve.presentation.entry_rows import EntryRow, ReadEntry, entry_rows
 from faultbridge.serve.presentation.grid import Counters, GpuRow, GridNode, NodeGroup, gpu_row, node_groups
 from faultbridge.serve.presentation.history import Chart, Span, node_timeline
-from faultbridge.serve.presentation.job_page import JobRow, job_rows
 from faultbridge.serve.presentation.needs import Need, cluster_needs
-from faultbridge.serve.presentation.tones import BREAKER, CASE, CLUSTER, NODE, Mark, Tone, mark
+from faultbridge.serve.presentation.tones import BREAKER, CLUSTER, NODE, Mark, Tone, mark
 
 DAY = timedelta(days=1)
 """The span of the timeline of a page without a time window."""
-
-
-class CaseRow(Struct, frozen=True):
-    """One row of a list of cases, with its status and reason in words."""
-
-    case: Case
-    status: Mark
-    reason: str
 
 
 class ControlRow(Struct, frozen=True):
@@ -66,11 +57,11 @@ class ClusterPage(Struct, frozen=True):
     incidents: Sequence[Incident]
     timeline: Chart
     gpus: tuple[GpuRow, ...]
-    live_cases: tuple[CaseRow, ...]
-    closed_cases: tuple[CaseRow, ...]
+    live_cases: Sequence[Case]
+    closed_cases: Sequence[Case]
     repair_times: RepairTimes | None
     groups: tuple[NodeGroup, ...]
-    jobs: tuple[JobRow, ...]
+    jobs: Sequence[Job]
     facts: tuple[tuple[str, str], ...]
     rows: tuple[EntryRow, ...]
     older: bool
@@ -125,11 +116,11 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
         incidents=facts.incidents,
         timeline=timeline,
         gpus=tuple(_gpus(one, facts) for one in facts.shown if one.node in facts.counters),
-        live_cases=tuple(map(_case, facts.live_cases)),
-        closed_cases=tuple(map(_case, facts.closed_cases)),
+        live_cases=facts.live_cases,
+        closed_cases=facts.closed_cases,
         repair_times=_repair_times(facts.closed_cases),
         groups=node_groups(facts.nodes),
-        jobs=job_rows(facts.jobs),
+        jobs=facts.jobs,
         facts=_facts(cluster),
         rows=entry_rows(facts.entries),
         older=facts.older,
@@ -150,12 +141,6 @@ def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """Return pairs of node status and number of nodes in display order: statuses in service come first."""
     order = list(NODE)
     return tuple(sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
-
-
-def _case(case: Case) -> CaseRow:
-    status, detail = mark(case.status, CASE), case.resolution or case.waiting_for or current_phase(case)
-    text = f"{status.text}: {words(detail)}" if detail else status.text
-    return CaseRow(case, Mark(text, status.tone), why_text(case.reason, case.failure, case.detail))
 
 
 def _controls(cluster: Cluster, facts: ClusterFacts) -> tuple[ControlRow, ...]:
@@ -217,7 +202,37 @@ def _breaker(breaker: Breaker, facts: ClusterFacts) -> ControlRow:
     row = ControlRow(f"Breaker {breaker.name}", mark(breaker.state, BREAKER))
     if breaker.state == "closed":
         return row
-    return replace(row, note=" ".join(breaker_end(breaker, breaker_limit(breaker, facts.policy), facts.now)))
+    return replace(row, note=" ".join(_breaker_end(breaker, _breaker_limit(breaker, facts.policy), facts.now)))
+
+
+def _breaker_limit(breaker: Breaker, policy: Policy | None) -> BreakerLimit | None:
+    scope = BreakerScope.CLUSTER if domain_of(breaker.name) is None else BreakerScope.DOMAIN
+    return next((one for one in policy.breakers if one.scope is scope), None) if policy else None
+
+
+def _breaker_end(breaker: Breaker, limit: BreakerLimit | None, now: datetime) -> tuple[str, str]:
+    """Return what ends the state of an open or half-open breaker, and what follows."""
+    trial = f"{limit.trial} repair{'s' if limit.trial > 1 else ''}" if limit else "a few repairs"
+    if breaker.state == "half_open":
+        return (
+            f"The breaker permits {trial} at a time as a trial, until fewer nodes fail than its limit.",
+            "If another node or a repair fails before, it opens again. An operator can close it.",
+        )
+    if breaker.stays_open:
+        return (
+            "The breaker stays open until no node fails, or an operator closes it.",
+            "It opened too often within a day, so no further trial starts by itself.",
+        )
+    quiet, earliest = "for some time", ""
+    if limit:
+        quiet = f"for {duration_text(limit.quiet // timedelta(milliseconds=1))}"
+        at = breaker.since + limit.quiet
+        earliest = f", at least until {at:%Y-%m-%d %H:%M} UTC" if at > now else ""
+    return (
+        f"The breaker stays open until no further node has failed {quiet}{earliest}.",
+        f"It then closes if fewer nodes fail than its limit, and otherwise permits {trial} at a time as a trial. "
+        "An operator can close it before.",
+    )
 
 
 def _facts(cluster: Cluster) -> tuple[tuple[str, str], ...]:

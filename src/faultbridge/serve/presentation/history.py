@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -25,6 +26,7 @@ from faultbridge.serve.presentation.grid import natural_order
 from faultbridge.serve.presentation.tones import CLUSTER, NODE, SEVERITY, Tone, mark
 
 Moved = TypeVar("Moved", NodeStatusData, CaseStatusData)
+T = TypeVar("T")
 MAX_TICKS = 6
 _SECOND, _MINUTE, _HOUR, _DAY = 1, 60, 3600, 86400
 _STEPS = (
@@ -34,6 +36,7 @@ _STEPS = (
     *(_DAY * n for n in (1, 2, 7, 14, 28, 56, 112, 365, 730, 3650)),
 )
 MIN_SPAN = timedelta(seconds=1)
+ENTRY_TIME: Callable[[ReadEntry[Any]], datetime] = attrgetter("at")
 
 
 class Bar(Struct, frozen=True):
@@ -138,19 +141,23 @@ class Span(Struct, frozen=True):
     running: bool = True
 
 
+def periods(changes: Sequence[T], at: Callable[[T], datetime], end: datetime) -> Iterator[tuple[T, datetime, bool]]:
+    """Yield each change with the time until which it holds, and whether it is the last, which holds until `end`."""
+    for number, change in enumerate(changes, 1):
+        is_last = number == len(changes)
+        yield change, max(end if is_last else at(changes[number]), at(change)), is_last
+
+
 def status_lane(name: str, entries: Entries, kind: type[Moved], tones: Mapping[str, Tone], span: Span) -> Lane:
     """Return a lane with one bar for each period in a status; a resolved case's last bar has no length."""
     changes = entries_with(entries, kind)
     bars = list(_first_bar(changes, tones, span))
-    for number, change in enumerate(changes):
-        last = number + 1 == len(changes)
-        end = span.end if last else changes[number + 1].at
+    for change, until, last in periods(changes, ENTRY_TIME, span.end):
         shown = mark(change.data.to, tones)
         final = change.metadata.event_type == EntryType.CASE_STATUS and change.data.to in {"resolved", "expired"}
-        end = change.at if final else max(end, change.at)
+        end = change.at if final else until
         running = last and span.running and not final
-        why = change.data.reason
-        bars.append(Bar(change.at, end, shown.text, shown.tone, why, change.target, running=running))
+        bars.append(Bar(change.at, end, shown.text, shown.tone, change.data.reason, change.target, running=running))
     return Lane(name, tuple(bars))
 
 
@@ -226,14 +233,12 @@ def instance_lane(entries: Entries, span: Span) -> Lane:
         incarnation = getattr(entry.data, "incarnation", None)
         if incarnation and (not changes or changes[-1][1] != incarnation):
             changes.append((entry.at if changes else span.start, incarnation, entry.target))
-    bars = []
-    for number, (at, incarnation, target) in enumerate(changes):
-        last = number + 1 == len(changes)
-        end = span.end if last else changes[number + 1][0]
+    bars: list[Bar] = []
+    for (at, incarnation, target), end, last in periods(changes, itemgetter(0), span.end):
         detail = f"instance {incarnation.instance}, boot {incarnation.boot}"
-        tone = Tone.OFF if number % 2 else Tone.WAIT
+        tone = Tone.OFF if len(bars) % 2 else Tone.WAIT
         text = incarnation.instance_id or "no instance"
-        bars.append(Bar(at, max(end, at), text, tone, detail, target, running=last and span.running))
+        bars.append(Bar(at, end, text, tone, detail, target, running=last and span.running))
     return Lane("instance", tuple(bars))
 
 
@@ -303,14 +308,11 @@ def _status_bar(node: Node, span: Span) -> Bar:
 
 
 def _cluster_bars(entries: Entries, span: Span) -> Iterator[Bar]:
-    changes = entries_with(entries, ClusterStatusData)
-    for number, change in enumerate(changes):
-        last = number + 1 == len(changes)
-        end = span.end if last else changes[number + 1].at
+    for change, end, last in periods(entries_with(entries, ClusterStatusData), ENTRY_TIME, span.end):
         counts = change.data.counts.items()
         text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts if count)
         tone = mark(change.data.to, CLUSTER).tone
-        yield Bar(change.at, max(end, change.at), text, tone, target=change.target, running=last and span.running)
+        yield Bar(change.at, end, text, tone, target=change.target, running=last and span.running)
 
 
 def _incident_bar(incident: Incident, span: Span) -> Bar:

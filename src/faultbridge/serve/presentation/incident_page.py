@@ -13,17 +13,9 @@ from faultbridge.model.event_data import ClusterIncidentData
 from faultbridge.repair.registry.documents import Cluster, Incident
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entries_with, entry_rows
 from faultbridge.serve.presentation.grid import MAX_SINGLE_NODES, GridNode, natural_order
-from faultbridge.serve.presentation.history import Bar, Chart, Lane, make_chart
+from faultbridge.serve.presentation.history import ENTRY_TIME, Bar, Chart, Lane, make_chart, periods
 from faultbridge.serve.presentation.needs import incident_answer
 from faultbridge.serve.presentation.tones import INCIDENT, Mark, Tone, mark
-
-
-class DomainNode(Struct, frozen=True):
-    """A node of the failure domain: whether the incident affects it, and its case that waits, if any."""
-
-    node: str
-    affected: bool
-    case_id: str | None
 
 
 class DomainPart(Struct, frozen=True):
@@ -32,7 +24,7 @@ class DomainPart(Struct, frozen=True):
     name: str
     total: int
     affected: int
-    nodes: tuple[DomainNode, ...]
+    nodes: tuple[str, ...]
 
     @property
     def mark(self) -> Mark:
@@ -95,11 +87,9 @@ def incident_page(
 
 def _growth(entries: Entries, start: datetime, end: datetime) -> Chart:
     """Return how many nodes the incident affected over time."""
-    changes = entries_with(entries, ClusterIncidentData)
-    ends = [*(one.at for one in changes[1:]), end]
     bars = (
-        Bar(one.at, max(until, one.at), str(one.data.nodes.count), mark(one.data.to, INCIDENT).tone, target=one.target)
-        for one, until in zip(changes, ends, strict=False)
+        Bar(one.at, until, str(one.data.nodes.count), mark(one.data.to, INCIDENT).tone, target=one.target)
+        for one, until, _ in periods(entries_with(entries, ClusterIncidentData), ENTRY_TIME, end)
     )
     return make_chart(start, end, (Lane("affected nodes", tuple(bars)),))
 
@@ -116,7 +106,7 @@ def _parts(incident: Incident, nodes: Sequence[GridNode]) -> tuple[DomainPart, .
             name=part,
             total=len(names),
             affected=sum(name in affected for name in names),
-            nodes=tuple(DomainNode(name, name in affected, held.get(name)) for name in names if name in concerned),
+            nodes=tuple(name for name in names if name in concerned),
         )
         for part, names in sorted(members.items(), key=lambda one: natural_order(one[0]))
     )

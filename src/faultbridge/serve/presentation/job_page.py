@@ -1,11 +1,10 @@
-"""Job page: the faults that affected a job, why it ended, the evidence, and whether it may resume. Rows of jobs."""
+"""Job page: the faults that affected a job, why it ended, the evidence, and whether it may resume."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -21,16 +20,15 @@ from faultbridge.serve.presentation.history import Bar, Chart, Lane, Span, make_
 from faultbridge.serve.presentation.tones import JOB, VERDICT, Mark, Tone, mark
 
 
-class NodeFault(Protocol):
-    """A fault that affected a job, with the node that has the fault."""
+class Hit(Struct, frozen=True):
+    """A fault that affected the job: its time, its node, its reason, and its case, if there is one."""
 
-    @property
-    def node(self) -> str:
-        """The name of the node that has the fault."""
-
-    @property
-    def fault(self) -> str:
-        """The fault code and the faulty component as text."""
+    at: datetime
+    node: str
+    fault: str
+    reason: str
+    case_id: str | None
+    target: str
 
 
 HARDWARE = {
@@ -52,7 +50,7 @@ _OUTCOMES = {
 _EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
 
 
-def job_answers(job: Job, verdict: JobExplainedData | None, hits: Sequence[NodeFault]) -> Iterator[Answer]:
+def job_answers(job: Job, verdict: JobExplainedData | None, hits: Sequence[Hit]) -> Iterator[Answer]:
     """Yield the questions about a job with their answers, from its verdict and its faults."""
     yield Answer(HAPPENED, tuple(_what_happened(job, hits)))
     if job.ended_at is None:
@@ -97,7 +95,7 @@ def _while_it_runs(job: Job) -> Iterator[str]:
         yield _ALARMS[job.loss_alarm]
 
 
-def _what_happened(job: Job, hits: Sequence[NodeFault]) -> Iterator[str]:
+def _what_happened(job: Job, hits: Sequence[Hit]) -> Iterator[str]:
     number = len(job.nodes)
     nodes = f"{number} node{'s' if number != 1 else ''}"
     yield f"{_OUTCOMES.get(job.outcome or '', 'It runs')} on {nodes}."
@@ -127,17 +125,6 @@ def _may_restart(job: Job) -> Iterator[str]:
 MAX_NODES = 400
 
 
-class Hit(Struct, frozen=True):
-    """A fault that affected the job: its time, its node, its reason, and its case, if there is one."""
-
-    at: datetime
-    node: str
-    fault: str
-    reason: str
-    case_id: str | None
-    target: str
-
-
 class EvidenceRow(Struct, frozen=True):
     """One piece of evidence: its points, the name of its weight, what was found, where, and when."""
 
@@ -146,14 +133,6 @@ class EvidenceRow(Struct, frozen=True):
     found: str
     where: str
     at: datetime | None
-
-
-class JobNode(Struct, frozen=True):
-    """A node of the job: whether a fault affected the job, and its ranks, such as `0-7`, if known."""
-
-    node: str
-    affected: bool
-    ranks: str
 
 
 class JobPage(Struct, frozen=True):
@@ -170,7 +149,7 @@ class JobPage(Struct, frozen=True):
     cases: tuple[str, ...]
     evidence_for: tuple[EvidenceRow, ...]
     evidence_against: tuple[EvidenceRow, ...]
-    nodes: tuple[JobNode, ...]
+    nodes: Sequence[str]
     unlisted: int
     chart: Chart
     rows: tuple[EntryRow, ...]
@@ -187,8 +166,7 @@ def job_page(job: Job, entries: Entries, now: datetime, *, older: bool) -> JobPa
     if verdict and (job.verdict is None or verdict.started_at not in {None, started}):
         verdict = None
     points = tuple(map(_evidence, verdict.evidence)) if verdict else ()
-    affected = set(job.affected_nodes)
-    names = sorted(job.nodes, key=lambda name: (name not in affected, natural_order(name)))
+    names = sorted(job.nodes, key=lambda name: (name not in job.affected_nodes, natural_order(name)))
     return JobPage(
         job=job,
         state=job_state(job),
@@ -201,7 +179,7 @@ def job_page(job: Job, entries: Entries, now: datetime, *, older: bool) -> JobPa
         cases=verdict.cases if verdict else (),
         evidence_for=tuple(one for one in points if one.points > 0),
         evidence_against=tuple(one for one in points if one.points <= 0),
-        nodes=tuple(JobNode(name, name in affected, job.ranks.get(name, "")) for name in names[:MAX_NODES]),
+        nodes=names[:MAX_NODES],
         unlisted=max(len(names) - MAX_NODES, 0),
         chart=_chart(job, run, hits, ended, now),
         rows=entry_rows(entries),
@@ -269,35 +247,6 @@ def _chart(job: Job, entries: Entries, hits: Sequence[Hit], ended: datetime | No
         for node, of in nodes.items()
     )
     return make_chart(start, end, (Lane("job", tuple(bars)), *lanes))
-
-
-MAX_LISTED = 4
-
-
-class JobRow(Struct, frozen=True):
-    """One row of a list of jobs; `verdict` is None if no verdict is recorded."""
-
-    job: Job
-    state: Mark
-    verdict: Mark | None
-    affected: str
-
-
-def job_rows(jobs: Iterable[Job]) -> tuple[JobRow, ...]:
-    """Return the rows of a list of jobs, one for each job document."""
-    return tuple(
-        JobRow(
-            one,
-            job_state(one),
-            mark(one.verdict.outlook, VERDICT) if one.verdict else None,
-            _listed(one.affected_nodes),
-        )
-        for one in jobs
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join((*names[:MAX_LISTED], *(["..."] if names[MAX_LISTED:] else [])))
 
 
 def job_state(job: Job) -> Mark:

@@ -11,8 +11,15 @@ from faultbridge.model.event_data import CaseStatusData, NodeStatusData
 from faultbridge.record.entry_text import component_text
 from faultbridge.repair.registry.documents import Node, ShownNode
 from faultbridge.repair.registry.job_views import Job
-from faultbridge.serve.presentation.case_answers import DONE_SO_FAR, HAPPENED, NOT_REPAIRED, NOW, Answer, case_answers
-from faultbridge.serve.presentation.case_values import CaseFacts
+from faultbridge.serve.presentation.case_answers import (
+    DONE_SO_FAR,
+    HAPPENED,
+    NOT_REPAIRED,
+    NOW,
+    Answer,
+    CaseFacts,
+    case_answers,
+)
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entry_rows
 from faultbridge.serve.presentation.grid import IN_SERVICE
 from faultbridge.serve.presentation.history import (
@@ -25,7 +32,7 @@ from faultbridge.serve.presentation.history import (
     make_chart,
     status_lane,
 )
-from faultbridge.serve.presentation.job_page import JobRow, job_lanes, job_rows
+from faultbridge.serve.presentation.job_page import job_lanes
 from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark
 
 _OF_CASE = frozenset({HAPPENED, DONE_SO_FAR, NOW})
@@ -79,7 +86,7 @@ class NodePage(Struct, frozen=True):
     facts: tuple[tuple[str, str], ...]
     case_status: Mark | None
     chart: Chart
-    jobs: tuple[JobRow, ...]
+    jobs: Sequence[Job]
     rows: tuple[EntryRow, ...]
     older: bool
     live: bool
@@ -107,7 +114,7 @@ def node_page(
         facts=_facts(node),
         case_status=mark(live.status, CASE) if live else None,
         chart=make_chart(span.start, span.end, _lanes(node, entries, span, jobs)),
-        jobs=job_rows(jobs),
+        jobs=jobs,
         rows=rows,
         older=older,
         live=live is not None,
