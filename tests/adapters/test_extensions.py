@@ -170,7 +170,8 @@ def test_the_command_line_registers_a_cluster_of_an_extension_and_imports_its_gr
 def test_an_installed_part_is_listed_beside_the_built_in_ones(installed: Path) -> None:
     assert installed
     ports = AwsPorts(Settings.from_environment({"FAULTBRIDGE_REPAIR_TAG": "a-stack"}))
-    assert list(ports.providers) == ["ec2-auto-scaling", "ec2-launch-template", "hyperpod", "karpenter", NAME]
+    built_in = ["ec2-auto-scaling", "ec2-launch-template", "hyperpod", "karpenter", "parallelcluster", "pcs"]
+    assert list(ports.providers) == [*built_in, NAME]
     assert NAME in ports.inventories
     assert NAME in ports.orchestrators
     assert NAME not in ports.launchers
