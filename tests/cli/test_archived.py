@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faultbridge.cli.app import run
-from faultbridge.cli.commands.records import maintenance
+from faultbridge.cli.commands.records import send
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.repair.attempt.step_context import StepTools
@@ -108,13 +108,13 @@ def test_recover_names_the_spares_that_serve_a_node_and_the_clusters_that_it_cou
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert desk.json("recover", "--yes")["spares_dropped"] == []
-    monkeypatch.setattr(maintenance, "drop_taken_spares", lambda _tools, cluster: [f"i-1 of {cluster}"])
+    monkeypatch.setattr(send, "drop_taken_spares", lambda _tools, cluster: [f"i-1 of {cluster}"])
     assert desk.json("recover", "--yes")["spares_dropped"] == ["i-1 of train-a"]
 
     def denied(_tools: StepTools, _cluster: str) -> list[str]:
         raise Misconfigured("no permission to describe instances")
 
-    monkeypatch.setattr(maintenance, "drop_taken_spares", denied)
+    monkeypatch.setattr(send, "drop_taken_spares", denied)
     done = desk.json("recover", "--yes")
     assert (done["epoch"], done["spares_not_checked"]) == (4, ["train-a: no permission to describe instances"])
 

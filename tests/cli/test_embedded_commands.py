@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge import local
 from faultbridge.cli.app import run
-from faultbridge.cli.commands.embedded.fleet import INJECTIONS, LINK_UP, FleetFault
+from faultbridge.cli.commands.embedded.stack import INJECTIONS, LINK_UP, FleetFault
 from faultbridge.decode import registry
 from faultbridge.local import StackInfo, StackStatus
 from faultbridge.local.stack.lifecycle import EmulatorStatus, QueueDepth
@@ -97,8 +97,8 @@ def test_status_prints_emulators_queues_and_backlog(
 ) -> None:
     monkeypatch.setattr(local, "stack_info", lambda stack: INFO)
     monkeypatch.setattr(local, "status", lambda **_named: UP)
-    monkeypatch.setattr("faultbridge.cli.commands.embedded.status.backlog", lambda _session: BACKLOG)
-    monkeypatch.setattr("faultbridge.cli.commands.embedded.status.reports", lambda _session: [])
+    monkeypatch.setattr("faultbridge.cli.commands.embedded.stack.backlog", lambda _session: BACKLOG)
+    monkeypatch.setattr("faultbridge.cli.commands.embedded.stack.reports", lambda _session: [])
     assert run(["status"]) == 0
     out = capsys.readouterr().out
     assert "event-plane http://127.0.0.1:4566 (pid 1)" in out

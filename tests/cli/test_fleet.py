@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.cli.commands.embedded.fleet import NO_PROVIDER, add_fleet
+from faultbridge.cli.commands.embedded.stack import NO_PROVIDER, add_fleet
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.nodes import Instance, NodeKey
 from faultbridge.model.values import replace

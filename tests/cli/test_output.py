@@ -12,8 +12,16 @@ import pytest
 
 from faultbridge.cli import app
 from faultbridge.cli.render.columns import ENTRIES, NODE, entry_document, node_document
-from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, notice, show, show_one
-from faultbridge.cli.render.tables import fitting_columns
+from faultbridge.cli.render.output import (
+    Columns,
+    LiveTable,
+    OutputFormat,
+    fields,
+    fitting_columns,
+    notice,
+    show,
+    show_one,
+)
 from faultbridge.model.event_data import json_text
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from tests.builders import KEY

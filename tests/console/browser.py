@@ -14,7 +14,7 @@ from typing import Any
 
 from selenium import webdriver
 
-from faultbridge.cli.commands.records.console import LoopbackServer
+from faultbridge.cli.commands.records.servers import LoopbackServer
 from tests.waiting import BUSY_FACTOR
 from tests.world import World
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.commands.records.console import LoopbackServer
+from faultbridge.cli.commands.records.servers import LoopbackServer
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.fault_enums import Action, ComponentType

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.commands.offline.rule import read_rule
+from faultbridge.cli.commands.offline.events import read_rule
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.queues import MessageQueue
 from tests.events.patterns import PATTERNS, envelope

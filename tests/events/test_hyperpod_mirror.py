@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.commands.offline.rule import matcher
+from faultbridge.cli.commands.offline.events import matcher
 from faultbridge.decode import registry
 from faultbridge.model.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, MirroredEvent, StackLocation, mirror
 from faultbridge.model.recorded import read_event

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from faultbridge.cli.app import run
-from faultbridge.cli.commands.offline.rule import matcher, pattern_problems, read_rule, template, template_text
+from faultbridge.cli.commands.offline.events import matcher, pattern_problems, read_rule, template, template_text
 from faultbridge.model.errors import Rejected
 from tests.events.patterns import PATTERNS, PatternCase, envelope
 from tests.events.samples import FILES, ROOT, label

@@ -8,7 +8,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
-from faultbridge.cli.export.api_client import ApiClient
+from faultbridge.cli.commands.records.servers import ApiClient
 from tests.api.gateway import Gateway
 from tests.world import World
 

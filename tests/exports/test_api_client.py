@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients, signed_headers
-from faultbridge.cli.export.api_client import ApiClient
+from faultbridge.cli.commands.records.servers import ApiClient
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from tests.api.gateway import Gateway
 

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from faultbridge.cli.export.api_client import ApiClient
+from faultbridge.cli.commands.records.servers import ApiClient
 from faultbridge.cli.export.metrics import METRICS, STATUS_NUMBERS, FleetCollector
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.times import from_text

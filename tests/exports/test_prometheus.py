@@ -19,7 +19,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
 
-from faultbridge.cli.export.api_client import ApiClient
+from faultbridge.cli.commands.records.servers import ApiClient
 from faultbridge.cli.export.metrics import FleetCollector
 from faultbridge.model.cluster.state import Breaker, BreakerState
 from faultbridge.model.storage import items, keys

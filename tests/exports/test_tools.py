@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.export.api_client import ApiClient
+from faultbridge.cli.commands.records.servers import ApiClient
 from faultbridge.decode.data import code_document
 from tests.api.builders import START, case_of
 from tests.api.gateway import Gateway

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from faultbridge.cli.commands.install import connect, doctor
+from faultbridge.cli.commands.install import connect
 from faultbridge.cli.stack.session import Session
 from tests.cli.desk import Desk
 from tests.install.fakes import GROUP, STACK, FakeAccount, FakeEks
@@ -33,7 +33,6 @@ def aws(account: FakeAccount) -> SimpleNamespace:
 def connected(aws: SimpleNamespace, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A desk whose stack is in this account; its inventory has two instances in the group."""
     monkeypatch.setattr(connect, "installation", lambda _session: STACK)
-    monkeypatch.setattr(doctor, "installation", lambda _session: STACK)
     monkeypatch.setattr(Session, "clients", property(lambda _session: aws))
     monkeypatch.setattr(Session, "place", property(lambda _session: "stack faultbridge"))
     desk.world.ports.inventories["ec2-auto-scaling"] = FakeInventory(desk.world.ports.fleet)

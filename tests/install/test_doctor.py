@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from faultbridge.cli.commands.install.doctor import scheduler_findings
+from faultbridge.cli.commands.install.connect import scheduler_findings
 from faultbridge.install.connect import Installation
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.nodes import NodeKey

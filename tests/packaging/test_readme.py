@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from faultbridge.cli.app import COMMANDS
-from faultbridge.cli.commands.offline.rule import failures, read_rule
+from faultbridge.cli.commands.offline.events import failures, read_rule
 from faultbridge.decode import registry
 from infra.docs.template import template
 

@@ -21,7 +21,7 @@ from opentelemetry.sdk.resources import Resource
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from faultbridge.cli.export.api_client import PAGE_SIZE, ApiClient
+from faultbridge.cli.commands.records.servers import PAGE_SIZE, ApiClient
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.log import log_cause

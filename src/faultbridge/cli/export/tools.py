@@ -10,7 +10,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
-from faultbridge.cli.export.api_client import PAGE_SIZE, ApiClient
+from faultbridge.cli.commands.records.servers import PAGE_SIZE, ApiClient
 from faultbridge.model.errors import FaultbridgeError
 
 INSTRUCTIONS = (

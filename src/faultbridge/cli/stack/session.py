@@ -252,36 +252,24 @@ def with_closest(error: UnknownName, session: Session) -> Rejected:
     return Rejected(error.reason, error.detail + did_you_mean(error.name, existing))
 
 
-def _nodes(session: Session, cluster: str | None) -> Iterable[str]:
-    views = (session.directory.cluster(name) for name in session.cluster_names(cluster))
-    return (one.node for view in views for one in session.directory.roster(view.config))
+def _nodes(session: Session, cluster: str | None) -> Iterator[str]:
+    for name in session.cluster_names(cluster):
+        yield from (one.node for one in session.directory.roster(session.directory.cluster(name).config))
 
 
-def _cases(session: Session, cluster: str | None) -> Iterable[str]:
-    views, read = map(session.directory.cluster, session.cluster_names(cluster)), session.directory.recent_cases
-    return (one.case.id for view in views for one in read(view.config, tuple(CaseStatus), MAX_READ_CASES))
+def _cases(session: Session, cluster: str | None) -> Iterator[str]:
+    for name in session.cluster_names(cluster):
+        config = session.directory.cluster(name).config
+        for view in session.directory.recent_cases(config, tuple(CaseStatus), MAX_READ_CASES):
+            yield view.case.id
 
 
-def _incidents(session: Session, cluster: str | None) -> Iterable[str]:
-    names, read = session.cluster_names(cluster), session.directory.incidents
-    return (view.incident.id for name in names for view in read(name, closed=True))
-
-
-def _findings(session: Session, cluster: str | None) -> Iterable[str]:
-    return (one.id for one in session.judgments.list(session.cluster_names(cluster), ended=True))
-
-
-def _jobs(session: Session, cluster: str | None) -> Iterable[str]:
-    jobs = wire_jobs(session.application)
-    return (one.id for name in session.cluster_names(cluster) for one in jobs.rows(name))
-
-
-def _policies(session: Session, _cluster: str | None) -> Iterable[str]:
+def _policies(session: Session, _cluster: str | None) -> Iterator[str]:
     from faultbridge.decode.data.policies import default_document
     from faultbridge.record.policies import PolicyStore
 
-    stored = PolicyStore(session.ports.table, session.ports.clock).stored()
-    return (default_document()["version"], *(one.version for one in stored))
+    yield default_document()["version"]
+    yield from (one.version for one in PolicyStore(session.ports.table, session.ports.clock).stored())
 
 
 def _senders(session: Session, _cluster: str | None) -> Iterable[str]:
@@ -293,9 +281,17 @@ def _senders(session: Session, _cluster: str | None) -> Iterable[str]:
 KNOWN_NAMES: Mapping[str, Callable[[Session, str | None], Iterable[str]]] = {
     "case": _cases,
     "cluster": lambda session, _cluster: session.cluster_names(),
-    "finding": _findings,
-    "incident": _incidents,
-    "job": _jobs,
+    "finding": lambda session, cluster: (
+        one.id for one in session.judgments.list(session.cluster_names(cluster), ended=True)
+    ),
+    "incident": lambda session, cluster: (
+        view.incident.id
+        for name in session.cluster_names(cluster)
+        for view in session.directory.incidents(name, closed=True)
+    ),
+    "job": lambda session, cluster: (
+        one.id for name in session.cluster_names(cluster) for one in wire_jobs(session.application).rows(name)
+    ),
     "node": _nodes,
     "policy": _policies,
     "sender": _senders,

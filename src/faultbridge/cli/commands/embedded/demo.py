@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from faultbridge import local
-from faultbridge.cli.commands.embedded.up_down import YesOption, confirm_deletion
+from faultbridge.cli.commands.embedded.stack import YesOption, confirm_deletion
 from faultbridge.cli.commands.options import Format, StackName
 from faultbridge.cli.commands.records.send import sender
 from faultbridge.cli.declare import EXIT_NOT_WELL, Exit, Option, command

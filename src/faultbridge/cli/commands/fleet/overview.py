@@ -1,18 +1,27 @@
-"""`faultbridge stuck`, and `faultbridge` alone: the stack that answers, its clusters, and what waits for you."""
+"""`faultbridge` alone, `stuck`, `context` and `top`: the stack that answers, and what waits for you."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from typing import Annotated
 
-from faultbridge.cli.commands.options import AnyClusterOption
-from faultbridge.cli.declare import command
+from msgspec import Struct
+
+from faultbridge.cli.commands.fleet.orders import BREAKERS, Breaker, breaker_documents
+from faultbridge.cli.commands.options import AnyClusterOption, Format
+from faultbridge.cli.declare import Argument, BadParameter, Option, Text, command
+from faultbridge.cli.errors import requires_extra
+from faultbridge.cli.render import columns as render
 from faultbridge.cli.render.columns import CLUSTERS, by_cluster, cluster_document
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, fields, notice, print_line, show_one
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, fields, notice, print_line, show, show_one
+from faultbridge.cli.stack import locate
 from faultbridge.cli.stack.session import Session, StackSession
 from faultbridge.decide.answers import Answer, node_answer
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.safe_text import visible_line
+from faultbridge.repair.registry.documents import Case, Cluster, Incident, Node
 
 MAX_UNREPAIRED = 10
 """Maximum number of nodes without a repair that are printed."""
@@ -100,9 +109,6 @@ def _document(state: NodeState, answer: Answer, command: str | None) -> Document
     }
 
 
-PLACE: Columns = fields("Context, Stack, Account, Region, Clusters:len")
-
-
 @command("overview", "$ faultbridge", "--json")
 def show_overview(session: StackSession) -> None:
     """Show which stack answers, its clusters, and what waits for you; so does `faultbridge` alone."""
@@ -112,10 +118,151 @@ def show_overview(session: StackSession) -> None:
     needed = stuck_documents(session, names)
     if session.prints_document({**place, "clusters": clusters, "needs_you": needed}):
         return
-    show_one({**place, "clusters": clusters}, PLACE, session.output)
+    show_one({**place, "clusters": clusters}, PLACE | fields("Clusters:len"), session.output)
     if clusters:
         print_line()
         session.show(clusters, CLUSTERS)
     print_line()
     print_line(f"Needs you ({len(needed)})" if needed else "Nothing waits for you.")
     print_stuck(session, needed, names)
+
+
+CONTEXTS: Columns = fields("CURRENT, CONTEXT, STACK, WHERE, REGION, PROFILE, ENDPOINT=endpoint_url") | {
+    "CURRENT": lambda one: "*" if one["current"] else "",
+    "WHERE": lambda one: "this machine" if one["embedded"] else "AWS",
+}
+PLACE: Columns = fields("Context, Stack, Account, Region")
+NO_CONTEXT = "-"
+"""The name that `context use` takes for no context."""
+
+
+@command("context list")
+def list_contexts(output: Format) -> None:
+    """List the contexts of this user, and the embedded stacks that run on this machine."""
+    from faultbridge.local import stack_names
+
+    current, contexts = locate.read_contexts()
+    embedded = {name: locate.Target(name, embedded=True) for name in stack_names() if name not in contexts}
+    rows = [_context_document(name, one, current) for name, one in {**embedded, **contexts}.items()]
+    show(
+        rows,
+        CONTEXTS,
+        output,
+        empty="no context is stored and no embedded stack runs; `faultbridge context use` stores one",
+    )
+
+
+@command("context show")
+def show_context(session: StackSession) -> None:
+    """Show the stack that commands use now: its context, account and Region."""
+    session.show_one(session.place_document(), PLACE)
+
+
+@command("context use", "prod --region us-east-1 --profile ops", "prod", "faultbridge", "-")
+def use_context(
+    output: Format,
+    name: Annotated[str, Argument("NAME", "Name of the context; - for none.")],
+    stack: Annotated[Text, Option("NAME", "Name of the stack. Default: faultbridge.")] = None,
+    region: Annotated[Text, Option("REGION", "AWS region of the stack.")] = None,
+    profile: Annotated[Text, Option("PROFILE", "AWS configuration profile.")] = None,
+    endpoint_url: Annotated[Text, Option("URL", "AWS endpoint URL.")] = None,
+) -> None:
+    """Use a context in each later command that names no stack; with options, store the context first.
+
+    A name of `context list` needs no options: also that of an embedded stack. `--context NAME`, the variable
+    FAULTBRIDGE_CONTEXT and the options of a stack have precedence. `-` ends the use of a context.
+    """
+    from faultbridge.local import stack_names
+
+    _, contexts = locate.read_contexts()
+    given = locate.Target(
+        stack or locate.DEFAULT_STACK, locate.checked_endpoint("--endpoint-url", endpoint_url), region, profile
+    )
+    if name == NO_CONTEXT:
+        locate.write_contexts(None, contexts)
+        notice("no context is used")
+        return
+    if stack or given.has_options:
+        contexts[name] = given
+    elif name not in contexts and name in stack_names():
+        contexts[name] = locate.Target(name, embedded=True)
+    chosen = replace(locate.known_context(name, contexts), context=name)
+    if not (chosen.embedded or chosen.has_options):
+        raise BadParameter(f"context without a place: {name}; give --region, --profile or --endpoint-url")
+    contexts[name] = chosen
+    locate.write_contexts(name, contexts)
+    show_one(_context_document(name, chosen, name), {title.title(): cell for title, cell in CONTEXTS.items()}, output)
+
+
+def _context_document(name: str, one: locate.Target, current: str | None) -> Document:
+    return {
+        "context": name,
+        "current": name == current,
+        **{key: value for key, value in asdict(one).items() if key != "context"},
+    }
+
+
+SECTIONS: tuple[tuple[str, str, Columns], ...] = (
+    ("Clusters", "clusters", render.CLUSTERS),
+    ("Nodes not healthy", "nodes", render.NODES),
+    ("Cases", "cases", render.CASES),
+    ("Incidents", "incidents", render.INCIDENTS),
+    ("Breakers", "breakers", BREAKERS),
+)
+
+
+class Look(Struct, frozen=True):
+    """What needs attention in some clusters, at one time."""
+
+    clusters: list[Cluster]
+    nodes: list[Node]
+    cases: list[Case]
+    incidents: list[Incident]
+    breakers: list[Breaker]
+
+
+def read_look(session: Session, names: list[str]) -> Look:
+    """Return the clusters with their unhealthy nodes, live cases, incidents and breakers."""
+    views, now = session.directory, session.now()
+    clusters = [views.cluster(name) for name in names]
+    return Look(
+        [render.cluster_document(one) for one in clusters],
+        [render.node_document(state, one.config) for one in clusters for state in views.unhealthy(one.config.cluster)],
+        [render.case_document(one, now) for name in names for one in views.cases(name)],
+        [render.incident_document(one) for name in names for one in views.incidents(name)],
+        [document for one in clusters for document in breaker_documents(one.control)],
+    )
+
+
+@command("top", "", "--cluster train-a", "--once")
+def show_top(
+    session: StackSession,
+    cluster: AnyClusterOption = None,
+    interval: Annotated[float, Option("SECONDS", "Seconds between two reads.", min=0.5)] = 2,
+    once: Annotated[bool, Option(help="Print once and end; the default without a terminal.")] = False,
+) -> None:
+    """Watch the fleet or a cluster on the full screen: what is not healthy, live cases, incidents and breakers.
+
+    The arrows choose a row, Enter opens it (fleet, cluster, node, case) and Escape goes back. `/` filters the rows. `a`
+    acknowledges a case, `s` silences a node or cluster, `p` pauses a cluster: each shows its command before it runs.
+    `?` lists the keys, and `q` ends. Install the screen with `pip install 'faultbridge[top]'`.
+    """
+    names = session.cluster_names(cluster)
+    if once or not session.prints_table or not sys.stdout.isatty():
+        _print_once(session, read_look(session, names), names)
+        return
+    with requires_extra("top"):
+        from faultbridge.cli.commands.fleet.top_screen import TopScreen
+    TopScreen(session, cluster, interval).run()
+
+
+def _print_once(session: Session, look: Look, names: list[str]) -> None:
+    if session.prints_document(look):
+        return
+    blank = ""
+    for title, name, columns in SECTIONS:
+        listed = getattr(look, name)
+        if listed:
+            print_line(f"{blank}{title} ({len(listed)})")
+            show(listed, render.by_cluster(columns, names) if "NODE" in columns else columns, session.output)
+            blank = "\n"

@@ -17,8 +17,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from faultbridge.cli.app import run
 from faultbridge.cli.render import columns as render
-from faultbridge.cli.render.output import Columns, cell_text
-from faultbridge.cli.render.tables import STYLES
+from faultbridge.cli.render.output import STYLES, Columns, cell_text
 from faultbridge.cli.render.times import short_time, zone_name
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import FaultbridgeError

@@ -1,4 +1,4 @@
-"""`faultbridge collect`: sends the conditions and events of Kubernetes nodes until it is stopped."""
+"""`faultbridge agent` and `collect`: run the node agent, or the collector of a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -6,16 +6,55 @@ import logging
 import os
 import signal
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from faultbridge.cli.commands.records.agent import AgentSettingsOptions
-from faultbridge.cli.declare import EXIT_NOT_WELL, Exit, Option, Text, command
+from faultbridge.cli.declare import EXIT_NOT_WELL, BadParameter, Exit, Group, Option, Text, command
 from faultbridge.cli.errors import requires_extra
 from faultbridge.cli.render.output import LogLines, print_line
+from faultbridge.model.errors import Misconfigured
 from faultbridge.model.log import LOGGER, logged_from
-from faultbridge.node.collector.collector import Collector, build_collector
-from faultbridge.node.collector.metrics import serve_metrics
-from faultbridge.record.ports import ObjectWatch
+from faultbridge.node.agent.settings import AgentSettings
+
+if TYPE_CHECKING:  # the agent does not load the collector
+    from faultbridge.node.collector.collector import Collector
+    from faultbridge.record.ports import ObjectWatch
+
+
+def _agent_settings(
+    config: Annotated[
+        Path | None,
+        Option(
+            "FILE",
+            "TOML settings file. Default: /etc/faultbridge/agent.toml, if it exists. FAULTBRIDGE_AGENT_* "
+            "variables override it.",
+        ),
+    ] = None,
+) -> AgentSettings:
+    try:
+        return AgentSettings.load(config)
+    except Misconfigured as error:
+        # Only the options and the settings file can be wrong here, so this is wrong usage.
+        raise BadParameter(str(error)) from None
+
+
+AgentSettingsOptions = Annotated[AgentSettings, Group(_agent_settings)]
+
+
+@command("agent", "", "--once --config /etc/faultbridge/agent.toml")
+def run_agent(
+    settings: AgentSettingsOptions,
+    once: Annotated[bool, Option(help="Collect and send once, then exit within 45 s: with 1 if that failed.")] = False,
+) -> None:
+    """Collect faults of this node and send them until stopped: kernel log, GPUs, links and counters.
+
+    Without --once, the agent limits itself to an average of 1 % of a CPU core, to 64 MB of memory and, by default, to
+    64 MB of disk.
+    """
+    from faultbridge.node.agent.__main__ import run
+
+    raise Exit(run(settings, once=once))
+
 
 ONCE_SECONDS = 45.0
 
@@ -39,6 +78,9 @@ def collect_kubernetes(
     The command reads what the EKS node monitoring agent, node-problem-detector, NVSentinel and the kubelet report. With
     --jobs, it reports when jobs with GPUs start and end, as `faultbridge job` does.
     """
+    from faultbridge.node.collector.collector import build_collector
+    from faultbridge.node.collector.metrics import serve_metrics
+
     with logged_from(logging.INFO, LogLines(sys.stderr)):
         collector = build_collector(settings, _watch(eks_cluster), jobs=jobs)
         if once:
