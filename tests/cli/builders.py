@@ -120,7 +120,6 @@ def successful_result() -> DemoResult:
         records=1,
         audit=DeliveryAudit(NOON, 1, {outcome: int(outcome is Outcome.RECORDED) for outcome in Outcome}),
         verified=Verified(streams=2, entries=1),
-        entries=1,
         events=[event, event],
         pages=[
             {"occurred_at": "2", "state": "resolved", "subject": "over"},

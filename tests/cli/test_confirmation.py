@@ -12,7 +12,6 @@ import pytest
 
 from faultbridge import local
 from faultbridge.cli.app import COMMANDS, application, run
-from faultbridge.cli.commands.embedded.demo import DemoScenario
 from faultbridge.model.errors import Misconfigured
 from tests.builders import KEY
 from tests.cli.builders import Terminal
@@ -108,7 +107,7 @@ def test_the_demo_asks_before_it_deletes_a_running_stack(desk: Desk, monkeypatch
         raise Misconfigured("no emulator")
 
     monkeypatch.setattr(local, "stack_info", lambda stack: stack)
-    monkeypatch.setattr(DemoScenario, "start", start)
+    monkeypatch.setattr("faultbridge.cli.commands.embedded.demo.play", start)
     assert typed(desk, monkeypatch, "n\n", "demo", "--fresh")[0] == 2
     assert started == []
     assert typed(desk, monkeypatch, "y\n", "demo", "--fresh")[0] == 69

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.commands.embedded.demo import DemoScenario, demo_records, print_result
-from faultbridge.cli.render.output import OutputFormat
+from faultbridge.cli.commands.embedded.demo import TABLE, demo_records
+from faultbridge.cli.render.output import OutputFormat, show_one
 from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.records import Outcome
 from faultbridge.model.values import replace
@@ -53,7 +54,7 @@ def test_only_the_lost_gpu_opens_a_case() -> None:
 def test_a_successful_demo_prints_the_checked_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     result = successful_result()
     assert result.problems == []
-    print_result(result)
+    show_one(result.document(), TABLE, OutputFormat.TABLE)
     out = capsys.readouterr().out
     for expected in (
         "demo",
@@ -96,8 +97,15 @@ def test_a_demo_with_a_live_case_fails() -> None:
 def test_a_demo_at_the_same_second_of_another_day_gets_a_cluster_of_its_own(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clusters: list[str] = []
+
+    def refuse(_environment: object, _outputs: object, cluster: str) -> None:
+        clusters.append(cluster)
+        raise Misconfigured("no queue")
+
     monkeypatch.setattr("faultbridge.local.up", lambda *_steps, **_options: INFO)
-    first = DemoScenario.start(stack="faultbridge", fresh=False, timeout=1, output=OutputFormat.JSON)
+    monkeypatch.setattr("faultbridge.cli.commands.embedded.demo.subscribe_to_events", refuse)
+    desk("demo")
     desk.world.ports.clock.advance(timedelta(days=1).total_seconds())
-    second = DemoScenario.start(stack="faultbridge", fresh=False, timeout=1, output=OutputFormat.JSON)
-    assert [first.cluster, second.cluster] == ["demo-20260203-120000", "demo-20260204-120000"]
+    desk("demo")
+    assert clusters == ["demo-20260203-120000", "demo-20260204-120000"]

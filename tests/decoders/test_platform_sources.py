@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from faultbridge.cli.commands.offline.decode import Caller, documents
+from faultbridge.cli.commands.offline.decode import documents
 from faultbridge.decide.fold.fold import fold
 from faultbridge.decide.normalize.compare import differences
 from faultbridge.decode import registry
@@ -312,13 +312,13 @@ def test_a_heartbeat_clears_a_missed_heartbeat_and_reports_a_wrong_clock() -> No
 
 
 def test_output_of_decode_is_valid_input_of_the_source_faultbridge() -> None:
-    caller = Caller(load_catalog(), "train-a", "n-1")
+    hints = Hints(None, "n-1", "train-a")
     check = Draft202012Validator(SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER)
     for file in sorted(SAMPLES.iterdir()):
         source = registry.recognize(file.read_bytes()) if file.suffix != ".toml" else None
         if source is None:
             continue
-        written_documents = list(documents(registry.decode(source, file.read_bytes()), caller, everything=False))
+        written_documents = list(documents(registry.decode(source, file.read_bytes()), hints, everything=False))
         written = "\n".join(json.dumps(one) for one in written_documents).encode()
         for one in written_documents:
             check.validate(one)

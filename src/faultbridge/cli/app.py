@@ -113,31 +113,39 @@ Exit codes: 0 success; 1 a check found a problem; 2 wrong usage; 65 unreadable i
 an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctrl-C."""
 
 
-class Noun(click.Group):
-    """A noun with its verbs, which one module declares."""
-
-    def __init__(self, name: str) -> None:
-        epilog = f"Run `faultbridge {name} VERB --help` for options and examples."
-        declared = [one for one in DECLARED if one.startswith(f"{name} ")]
-        verbs: dict[str, click.Command] = {one.removeprefix(f"{name} "): build(one) for one in declared}
-        help_text = COMMANDS[name].help
-        super().__init__(
-            name, verbs, invoke_without_command=True, help=help_text, epilog=epilog, context_settings=HELP_OPTIONS
-        )
-        self.callback = _require_verb
+class Group(click.Group):
+    """Commands in their order; an unknown name is a usage error with the closest names."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
-        """Return the verbs in the order of their declaration."""
+        """Return the names in the order of the help."""
         return list(self.commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a verb; an unknown one is a usage error with the closest names."""
-        if cmd_name not in self.commands and not ctx.resilient_parsing:
-            raise _unknown(ctx, cmd_name, self.commands)
-        return self.commands.get(cmd_name)
+        """Return a command of the group."""
+        found = self.commands.get(cmd_name)
+        if found is None and not ctx.resilient_parsing:
+            known = self.list_commands(ctx)
+            raise click.UsageError(f"unknown command: {cmd_name}{did_you_mean(cmd_name, known)}", ctx)
+        return found
 
 
-class Root(click.Group):
+def noun(name: str) -> Group:
+    """Return a noun with its verbs, which one module declares."""
+    verbs: dict[str, click.Command] = {
+        one.removeprefix(f"{name} "): build(one) for one in DECLARED if one.startswith(f"{name} ")
+    }
+    return Group(
+        name,
+        verbs,
+        invoke_without_command=True,
+        callback=_require_verb,
+        help=COMMANDS[name].help,
+        epilog=f"Run `faultbridge {name} VERB --help` for options and examples.",
+        context_settings=HELP_OPTIONS,
+    )
+
+
+class Root(Group):
     """All commands; only the module of the called one is imported."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
@@ -145,15 +153,11 @@ class Root(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of a command; an unknown one is a usage error with the closest names."""
-        if cmd_name not in COMMANDS:
-            if ctx.resilient_parsing:
-                return None
-            raise _unknown(ctx, cmd_name, COMMANDS)
-        if cmd_name not in self.commands:
+        """Import the module of a command, and return the command."""
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
             import_module(f"faultbridge.cli.commands.{COMMANDS[cmd_name].module}")
-            self.commands[cmd_name] = build(cmd_name) if cmd_name in DECLARED else Noun(cmd_name)
-        return self.commands[cmd_name]
+            self.commands[cmd_name] = build(cmd_name) if cmd_name in DECLARED else noun(cmd_name)
+        return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as in click
         """Write the line of each command, without importing its module."""
@@ -184,12 +188,15 @@ def application() -> Root:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error becomes one line on stderr."""
     given = _with_command(sys.argv[1:] if arguments is None else arguments)
-    root, context = application(), None
+    root, context, code = application(), None, 0
     if COMPLETION in os.environ:
         return shell_complete(root, {}, "faultbridge", COMPLETION, os.environ[COMPLETION])
     try:
         with root.make_context("faultbridge", given) as context:
-            code = _exit_code(root, context)
+            try:
+                root.invoke(context)
+            except Exit as ended:
+                code = ended.exit_code
         sys.stdout.flush()
         if context.obj is not None and context.obj.changes:
             notice(context.obj.place)
@@ -205,14 +212,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - any error becomes one line and an exit code
         return _report(error, context.obj if context else None)
     return code
-
-
-def _exit_code(root: Root, context: click.Context) -> int:
-    try:
-        root.invoke(context)
-    except Exit as ended:
-        return ended.exit_code
-    return 0
 
 
 def _with_command(arguments: Sequence[str]) -> list[str]:
@@ -233,10 +232,6 @@ def _report(error: Exception, session: Session | None) -> int:
     failure = failure_of(error)
     print_line(f"faultbridge: {failure.message} ({failure.hint})", to_stderr=True)
     return failure.exit_code
-
-
-def _unknown(context: click.Context, name: str, known: Mapping[str, object]) -> click.UsageError:
-    return click.UsageError(f"unknown command: {name}{did_you_mean(name, known)}", context)
 
 
 @click.pass_context

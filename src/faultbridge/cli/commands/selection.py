@@ -11,8 +11,7 @@ from typing import Annotated, Any
 from faultbridge.cli.declare import BadParameter, Group, Option, Text, Texts
 from faultbridge.cli.render.output import Columns, Shown
 from faultbridge.cli.stack.session import Session, show_awaited
-from faultbridge.model.cluster.config import ClusterConfig, failure_domains
-from faultbridge.model.nodes import NodeState
+from faultbridge.model.cluster.config import failure_domains
 from faultbridge.repair.registry.documents import Case, Entry, Node
 
 Facts = Mapping[str, list[str]]
@@ -77,16 +76,13 @@ class NodeFacts:
             return {}
         if cluster not in self._read:
             views = self.session.directory
-            config = views.cluster(cluster).config
-            self._read[cluster] = {one.key.node: _facts(one, config) for one in views.nodes(cluster)}
+            declared = views.cluster(cluster).config.domains
+            self._read[cluster] = facts = {}
+            for state in views.nodes(cluster):
+                at, name = state.placement, state.key.node
+                domains = failure_domains(cluster, name, at.domain, at.domains, declared)[:-1]
+                facts[name] = _place(at.group, at.instance_type, [(one.kind, one.name) for one in domains])
         return self._read[cluster].get(node or "", {})
-
-
-def _facts(state: NodeState, config: ClusterConfig) -> Facts:
-    cluster, node = state.key
-    place = state.placement
-    domains = failure_domains(cluster, node, place.domain, place.domains, config.domains)
-    return _place(place.group, place.instance_type, [(one.kind, one.name) for one in domains[:-1]])
 
 
 def _place(group: str | None, instance_type: str | None, domains: Iterable[tuple[str, str]]) -> Facts:

@@ -63,12 +63,6 @@ def _counted(found: Iterable[tuple[str, ...]]) -> Iterable[Sample]:
     return ((labels, float(count)) for labels, count in sorted(Counter(found).items()))
 
 
-def _node_states(read: ClusterDocuments) -> Iterator[Sample]:
-    for node in read.nodes:
-        if node["status"] in STATUS_NUMBERS:
-            yield (node["node"], node["group"] or ""), float(STATUS_NUMBERS[node["status"]])
-
-
 def _gpu_faults(read: ClusterDocuments) -> Iterator[Sample]:
     for node, one in read.conditions:
         component = one["component"]
@@ -84,13 +78,6 @@ def _budget_left(read: ClusterDocuments) -> Iterator[Sample]:
         yield (), float(max(permitted - len(read.cluster["holders"]), 0))
 
 
-def _last_reports(read: ClusterDocuments) -> Iterator[Sample]:
-    for node in read.nodes:
-        last = node["last_report"]
-        if last is not None:
-            yield (node["node"], last["source"]), from_text(last["at"]).timestamp()
-
-
 def _stated(name: str) -> Callable[[ClusterDocuments], Iterable[Sample]]:
     """Return a function that yields the value of a field of the cluster, unless it is unknown."""
     return lambda read: [] if read.cluster[name] is None else [((), float(read.cluster[name]))]
@@ -101,7 +88,11 @@ METRICS: tuple[Metric, ...] = (
         "faultbridge_node_last_report_timestamp_seconds",
         "When the last report of each node arrived, and from which source; absent if none ever did.",
         ("node", "source"),
-        _last_reports,
+        lambda read: (
+            ((node["node"], last["source"]), from_text(last["at"]).timestamp())
+            for node in read.nodes
+            if (last := node["last_report"])
+        ),
     ),
     Metric("faultbridge_reporting_nodes", "Nodes whose reports arrive.", (), _stated("reporting")),
     Metric("faultbridge_never_reported_nodes", "Nodes that never reported.", (), _stated("never_reported")),
@@ -111,14 +102,16 @@ METRICS: tuple[Metric, ...] = (
         ("status",),
         lambda read: _counted((node["status"],) for node in read.nodes),
     ),
-    Metric(
-        "faultbridge_target_nodes", "Nodes that the cluster should have.", (), lambda r: [((), r.cluster["target"])]
-    ),
+    Metric("faultbridge_target_nodes", "Nodes that the cluster should have.", (), _stated("target")),
     Metric(
         "faultbridge_node_state",
         "Status of each node: " + ", ".join(f"{number} {name}" for name, number in STATUS_NUMBERS.items()) + ".",
         ("node", "group"),
-        _node_states,
+        lambda read: (
+            ((node["node"], node["group"] or ""), float(STATUS_NUMBERS[node["status"]]))
+            for node in read.nodes
+            if node["status"] in STATUS_NUMBERS
+        ),
     ),
     Metric(
         "faultbridge_conditions",
@@ -151,12 +144,7 @@ METRICS: tuple[Metric, ...] = (
         lambda read: [((), len(read.cluster["holders"]))],
     ),
     Metric("faultbridge_repairs_left", "Repairs that the policy still permits at this time.", (), _budget_left),
-    Metric(
-        "faultbridge_repairs_paused",
-        "1 while an operator has paused new repairs.",
-        (),
-        lambda read: [((), float(read.cluster["paused"]))],
-    ),
+    Metric("faultbridge_repairs_paused", "1 while an operator has paused new repairs.", (), _stated("paused")),
     Metric(
         "faultbridge_breaker_open",
         "1 while a breaker is not closed.",

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from msgspec import Struct
 
@@ -22,10 +22,6 @@ from faultbridge.cli.render.times import short_time, stated_time, zone_name
 from faultbridge.model.event_data import json_text
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 # A command in backquotes stays on one line of wrapped text, so that it can be copied.
 
@@ -113,7 +109,11 @@ def show(documents: Iterable[Shown], columns: Columns, output: OutputFormat, *, 
         print_document(list(documents), output)
     else:
         rows = [[cell_text(value(document)) for value in columns.values()] for document in documents]
-        _show_rows(rows, columns, output, empty)
+        hidden = print_table(_titles(columns), rows, fit=output is OutputFormat.TABLE) if rows else []
+        if hidden:
+            notice(f"columns that do not fit this terminal: {', '.join(hidden)}; --wide prints them")
+        elif empty and not rows:
+            notice(empty)
 
 
 def show_one(document: Shown, columns: Columns, output: OutputFormat) -> None:
@@ -150,15 +150,6 @@ def filled(columns: Columns, document: Shown) -> Columns:
 def notice(text: str) -> None:
     """Print a message on stderr, wrapped to the terminal; only results go to standard output."""
     print_line(wrapped(f"faultbridge: {text}", terminal_columns(sys.stderr), indent=2), to_stderr=True)
-
-
-def _show_rows(rows: list[list[str]], columns: Columns, output: OutputFormat, empty: str) -> None:
-    if rows:
-        hidden = print_table(_titles(columns), rows, fit=output is OutputFormat.TABLE and sys.stdout.isatty())
-        if hidden:
-            notice(f"columns that do not fit this terminal: {', '.join(hidden)}; --wide prints them")
-    elif empty:
-        notice(empty)
 
 
 def _titles(columns: Columns) -> list[str]:
@@ -272,7 +263,8 @@ STYLES: Mapping[str, str] = {
 
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bool) -> list[str]:
     """Print a table; returns the titles of the columns that `fit` left out for a narrow terminal."""
-    shown = fitting_columns(titles, rows, shutil.get_terminal_size().columns) if fit else list(range(len(titles)))
+    terminal = terminal_columns(sys.stdout) if fit else None
+    shown = fitting_columns(titles, rows, terminal) if terminal else list(range(len(titles)))
     kept = [[row[number] for number in shown] for row in (titles, *rows)]
     if sys.stdout.isatty():
         _print_on_terminal(kept[0], kept[1:])
@@ -334,22 +326,17 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _print_on_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with styles; only columns with several words fold."""
     from rich.console import Console
-
-    console = Console()
-    console.width = max(console.width, _min_width([titles, *rows]))
-    console.print(styled_table(titles, rows, console.width))
-
-
-def styled_table(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> Table:
-    """Return a table with styles for a terminal of this width; only columns with several words fold."""
     from rich.table import Table
     from rich.text import Text
 
+    console, lines = Console(), [titles, *rows]
+    console.width = max(console.width, _min_width(lines))
     styles = {} if os.environ.get("NO_COLOR") else STYLES
     table = Table(box=None, pad_edge=False, header_style="bold" if styles else "")
-    for title, width in zip(titles, folded_widths([titles, *rows], terminal), strict=True):
+    for title, width in zip(titles, folded_widths(lines, console.width), strict=True):
         table.add_column(title, overflow="fold", width=width)
     for row in rows:
         table.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
-    return table
+    console.print(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -52,11 +52,6 @@ class Session:
     embedded: bool = False
     changes: bool = False
 
-    @property
-    def prints_table(self) -> bool:
-        """Return whether the output is a table for people, and not JSON for scripts."""
-        return self.output.for_people
-
     def show(self, documents: Iterable[Shown], columns: Columns) -> None:
         """Print documents as a list, in the output format of the command."""
         show(documents, columns, self.output)
@@ -67,14 +62,14 @@ class Session:
 
     def remark(self, text: str) -> None:
         """Print a notice on stderr, unless the output is JSON for scripts."""
-        if self.prints_table:
+        if self.output.for_people:
             notice(text)
 
     def prints_document(self, document: Shown) -> bool:
         """Print a whole document and return True, unless the output is a table for people."""
-        if not self.prints_table:
+        if not self.output.for_people:
             show_one(document, {}, self.output)
-        return not self.prints_table
+        return not self.output.for_people
 
     def show_written(self, path: Path) -> None:
         """Print the path and the size of a file that the command wrote."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -20,13 +20,13 @@ from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fiel
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, use_environment
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import FOLDER
-from faultbridge.local.clients import QueueSubscription, subscribe_to_events, subscribe_to_pages
+from faultbridge.local.clients import subscribe_to_events, subscribe_to_pages
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import CaseStatus, Resolution
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import duration_text
-from faultbridge.record.timeline import Line, TimelineQuery, follow
+from faultbridge.record.timeline import TimelineQuery, follow
 from faultbridge.record.verify import Verified
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.views import CaseView
@@ -49,9 +49,10 @@ def run_demo(
     """
     if fresh:
         confirm_deletion(stack, yes=yes)
-    result = DemoScenario.start(stack=stack, fresh=fresh, timeout=timeout, output=output).run()
+    result = play(stack, fresh=fresh, timeout=timeout, output=output)
     if output.for_people:
-        print_result(result)
+        print_line()
+        show_one(result.document(), TABLE, OutputFormat.TABLE)
     else:
         print_line(json.dumps(result.document(), indent=2 if output is OutputFormat.JSON else None))
     if result.problems:
@@ -121,7 +122,6 @@ class DemoResult:
     records: int
     audit: DeliveryAudit
     verified: Verified
-    entries: int
     events: Sequence[Mapping[str, Any]]
     pages: Sequence[Mapping[str, Any]]
     cases: Sequence[CaseView]
@@ -181,12 +181,6 @@ class DemoResult:
         return sorted(self.pages, key=lambda page: (str(page["occurred_at"]), str(page["state"]) != "triggered"))
 
 
-def print_result(result: DemoResult) -> None:
-    """Print the final table of the demo."""
-    print_line()
-    show_one(result.document(), TABLE, OutputFormat.TABLE)
-
-
 def _case(view: CaseView) -> dict[str, Any]:
     closed = view.case.closed_at
     return {
@@ -207,121 +201,82 @@ EXPECTED_PAGES = 2
 FINAL_STATUSES = tuple(status for status in CaseStatus if not status.live)
 
 
-@dataclass(slots=True)
-class DemoScenario:
-    """One run of the demo with a cluster and fleet of its own; `timeout` for the repair is in seconds."""
+def play(stack: str, *, fresh: bool, timeout: float, output: OutputFormat) -> DemoResult:
+    """Start the embedded stack, and run the demo with a cluster and fleet of its own; `timeout` is in seconds."""
+    started = time.monotonic()
+    info = local.up(fresh, notice, stack=stack)
+    use_environment(info.environment)
+    session = Session(Target(stack), output, embedded=True)
+    cluster = f"demo-{session.now():%Y%m%d-%H%M%S}"
+    # Subscribe first: a running stack publishes the first entries faster than a queue is created.
+    events = subscribe_to_events(info.environment, info.outputs, cluster)
+    pages = subscribe_to_pages(info.environment, info.outputs, cluster)
+    nodes = _register(session, cluster, info.environment)
+    since = session.now()
+    records = demo_records(cluster, nodes, since)
+    print_step(f"sending {len(records)} records:")
+    for record in records:
+        print_step(f"  {record.raw_input.source:<20}{record.raw_input.node:<20}{record.description}")
+    sent = len(sender(session)(record.raw_input for record in records).accepted)
+    sent_at = time.monotonic()
+    _follow(session, cluster, sent, since, sent_at + timeout)
+    took = time.monotonic() - sent_at
+    verified, directory = session.verify(cluster), session.directory
+    result = DemoResult(
+        cluster=cluster,
+        records=len(records),
+        audit=audit_deliveries(session.receipts, since),
+        verified=verified,
+        events=events.collect(lambda found: len(_ids(found)) >= verified.entries, DELIVERY_TIMEOUT_SECONDS),
+        pages=pages.collect(lambda found: len(found) >= EXPECTED_PAGES, DELIVERY_TIMEOUT_SECONDS),
+        cases=[*directory.cases(cluster), *directory.cases(cluster, FINAL_STATUSES)],
+        nodes=directory.nodes(cluster),
+        repaired_in=took,
+        ran_for=time.monotonic() - started,
+        console=info.console,
+    )
+    events.remove()
+    pages.remove()
+    return result
 
-    session: Session
-    environment: Mapping[str, str]
-    outputs: Mapping[str, str]
-    timeout: float
-    cluster: str
-    started: float
-    console: str
 
-    @classmethod
-    def start(cls, *, stack: str, fresh: bool, timeout: float, output: OutputFormat) -> DemoScenario:
-        """Start the embedded stack, and return a scenario for a new cluster in it."""
-        started = time.monotonic()
-        info = local.up(fresh, notice, stack=stack)
-        use_environment(info.environment)
-        session = Session(Target(stack), output, embedded=True)
-        cluster = f"demo-{session.now():%Y%m%d-%H%M%S}"
-        return cls(session, info.environment, info.outputs, timeout, cluster, started, info.console)
+def _register(session: Session, cluster: str, environment: Mapping[str, str]) -> list[str]:
+    from faultbridge.adapters.ec2.inventory import Ec2Inventory
 
-    def run(self) -> DemoResult:
-        """Run all steps of the demo, and return the result."""
-        # Subscribe first: a running stack publishes the first entries faster than a queue is created.
-        events = subscribe_to_events(self.environment, self.outputs, self.cluster)
-        pages = subscribe_to_pages(self.environment, self.outputs, self.cluster)
-        nodes = self._register()
-        since = self.session.now()
-        records = demo_records(self.cluster, nodes, since)
-        sent = self._send(records)
-        sent_at = time.monotonic()
-        lines = self._follow(sent, since)
-        took = time.monotonic() - sent_at
-        result = self._result(records, lines, events, pages, since, took)
-        events.remove()
-        pages.remove()
-        return result
+    print_step(f"creating {NODES} fake GPU instances and registering them as cluster {cluster}")
+    local.create_fleet(cluster, NODES, stack=session.target.stack, environment=environment)
+    registration = wire_registration(session.application)
+    registration.add_cluster(ClusterConfig(cluster, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE))
+    instances = Ec2Inventory(session.clients).serving_instances(ClusterConfig(cluster), cluster)
+    for instance in instances:
+        registration.add_node(cluster, NewNode.of_instance(instance))
+    return [instance.name for instance in instances]
 
-    def _register(self) -> list[str]:
-        from faultbridge.adapters.ec2.inventory import Ec2Inventory
 
-        print_step(f"creating {NODES} fake GPU instances and registering them as cluster {self.cluster}")
-        local.create_fleet(self.cluster, NODES, stack=self.session.target.stack, environment=self.environment)
-        registration = wire_registration(self.session.application)
-        registration.add_cluster(ClusterConfig(self.cluster, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE))
-        instances = Ec2Inventory(self.session.clients).serving_instances(ClusterConfig(self.cluster), self.cluster)
-        for instance in instances:
-            registration.add_node(self.cluster, NewNode.of_instance(instance))
-        return [instance.name for instance in instances]
+def _follow(session: Session, cluster: str, sent: int, since: datetime, deadline: float) -> None:
+    """Print the entries until the repair is complete or the deadline has passed."""
 
-    def _send(self, records: Sequence[DemoRecord]) -> int:
-        print_step(f"sending {len(records)} records:")
-        for record in records:
-            print_step(f"  {record.raw_input.source:<20}{record.raw_input.node:<20}{record.description}")
-        return len(sender(self.session)(record.raw_input for record in records).accepted)
+    def wait() -> bool:
+        time.sleep(POLL_SECONDS)
+        return time.monotonic() < deadline and not _is_complete(session, cluster, sent, since)
 
-    def _follow(self, sent: int, since: datetime) -> list[Line]:
-        print_step("timeline (a scheduled minute takes 3 s in this demo):")
-        table = LiveTable(ENTRIES, widths=(14, 22, 58))
-        lines: list[Line] = []
-        wanted = TimelineQuery(self.cluster)
-        wait = self._poll_until_complete(sent, since)
-        for line in follow(self.session.timeline, wanted, self.session.ports.clock, wait):
-            lines.append(line)
-            if self.session.prints_table:
-                table.add(entry_document(line))
-        return lines
+    print_step("timeline (a scheduled minute takes 3 s in this demo):")
+    table = LiveTable(ENTRIES, widths=(14, 22, 58))
+    for line in follow(session.timeline, TimelineQuery(cluster), session.ports.clock, wait):
+        if session.output.for_people:
+            table.add(entry_document(line))
 
-    def _poll_until_complete(self, sent: int, since: datetime) -> Callable[[], bool]:
-        """Return a function that sleeps until the next poll, and returns whether to poll again."""
-        deadline = time.monotonic() + self.timeout
 
-        def wait() -> bool:
-            time.sleep(POLL_SECONDS)
-            return time.monotonic() < deadline and not self._is_complete(sent, since)
-
-        return wait
-
-    def _is_complete(self, sent: int, since: datetime) -> bool:
-        """Return whether a case was closed and none is live, all nodes serve, and every record has an outcome."""
-        directory = self.session.directory
-        if directory.cases(self.cluster) or not directory.cases(self.cluster, FINAL_STATUSES):
-            return False
-        counts = directory.cluster(self.cluster).state.counts
-        if sum(counts.values()) != counts.get("healthy", 0) + counts.get("degraded", 0):
-            return False
-        audit = audit_deliveries(self.session.receipts, since)
-        return audit.complete and audit.sent >= sent
-
-    def _result(
-        self,
-        records: Sequence[DemoRecord],
-        lines: Sequence[Line],
-        events: QueueSubscription,
-        pages: QueueSubscription,
-        since: datetime,
-        took: float,
-    ) -> DemoResult:
-        session, directory = self.session, self.session.directory
-        verified = session.verify(self.cluster)
-        return DemoResult(
-            cluster=self.cluster,
-            records=len(records),
-            audit=audit_deliveries(session.receipts, since),
-            verified=verified,
-            entries=len(lines),
-            events=events.collect(lambda found: len(_ids(found)) >= verified.entries, DELIVERY_TIMEOUT_SECONDS),
-            pages=pages.collect(lambda found: len(found) >= EXPECTED_PAGES, DELIVERY_TIMEOUT_SECONDS),
-            cases=[*directory.cases(self.cluster), *directory.cases(self.cluster, FINAL_STATUSES)],
-            nodes=directory.nodes(self.cluster),
-            repaired_in=took,
-            ran_for=time.monotonic() - self.started,
-            console=self.console,
-        )
+def _is_complete(session: Session, cluster: str, sent: int, since: datetime) -> bool:
+    """Return whether a case was closed and none is live, all nodes serve, and every record has an outcome."""
+    directory = session.directory
+    if directory.cases(cluster) or not directory.cases(cluster, FINAL_STATUSES):
+        return False
+    counts = directory.cluster(cluster).state.counts
+    if sum(counts.values()) != counts.get("healthy", 0) + counts.get("degraded", 0):
+        return False
+    audit = audit_deliveries(session.receipts, since)
+    return audit.complete and audit.sent >= sent
 
 
 def print_step(text: str) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from faultbridge import local
 from faultbridge.cli.commands.options import ClusterArgument, ClusterOption, Format, StackName, confirm
@@ -132,7 +131,7 @@ def show_status(session: StackSession) -> None:
 
 
 def _show_embedded(session: Session, problem: str = "the embedded stack is not up; `faultbridge up` starts it") -> None:
-    found = local.status(stack=session.target.stack, count_overdue=lambda: overdue(session))
+    found = local.status(stack=session.target.stack, count_overdue=lambda: wire_backlog(session.application).overdue())
     outputs = found.outputs or {}
     aws = {"table": outputs.get("TableName"), "bus": outputs.get("EventBusName")}
     waiting = backlog(session) if found.up else []
@@ -142,11 +141,6 @@ def _show_embedded(session: Session, problem: str = "the embedded stack is not u
     if not found.up:
         notice(problem)
         raise Exit(EXIT_UNREACHABLE)
-
-
-def overdue(session: Session) -> int:
-    """Return how many timers and retries of rejected records have been due for at least five minutes."""
-    return wire_backlog(session.application).overdue()
 
 
 def reports(session: Session) -> list[dict[str, Any]]:
@@ -193,15 +187,15 @@ def _deployed_status(session: Session) -> dict[str, Any]:
     from faultbridge.adapters.aws.messaging import SqsQueue
 
     settings = session.settings
-    queue = SqsQueue(session.clients, settings.queue_url, settings.dead_letter_queue_url)
-    depth = queue.depth()
-    name = settings.queue_url.rsplit("/", 1)[-1]
+    depth = SqsQueue(session.clients, settings.queue_url, settings.dead_letter_queue_url).depth()
     queues = [
-        _queue(name, depth.waiting, depth.in_flight, dead_letters=False),
+        _queue(settings.queue_url.rsplit("/", 1)[-1], depth.waiting, depth.in_flight, dead_letters=False),
         _queue("dead letters", depth.dead, 0, dead_letters=True),
-        *_cloud_event_queues(session),
     ]
-    found = local.StackStatus(settings.stack, up=True, stuck=overdue(session)).as_json()
+    for queue, name in zip(session.cloud_events or (), ("cloud events' dead letters", "cloud events"), strict=False):
+        depth = queue.depth()
+        queues.append(_queue(name, depth.waiting, depth.in_flight, dead_letters="dead" in name))
+    found = local.StackStatus(settings.stack, up=True, stuck=wire_backlog(session.application).overdue()).as_json()
     aws = {"table": settings.table, "bus": settings.bus, "queues": queues, "executions_running": None}
     return found | aws | {"waiting": [*backlog(session), _subscriptions(session)], "reports": reports(session)}
 
@@ -217,14 +211,6 @@ def _subscriptions(session: Session) -> dict[str, Any]:
         return row | {"count": 0, "stuck": False, "note": str(error)}
     note = "" if count else "the urgent topic has no confirmed subscription: subscribe the operators (docs/pages.md)"
     return row | {"count": count, "stuck": not count, "note": note}
-
-
-def _cloud_event_queues(session: Session) -> Iterator[dict[str, Any]]:
-    if session.cloud_events is None:
-        return
-    for queue, name in zip(session.cloud_events, ("cloud events' dead letters", "cloud events"), strict=True):
-        depth = queue.depth()
-        yield _queue(name, depth.waiting, depth.in_flight, dead_letters="dead" in name)
 
 
 def _queue(name: str, waiting: int, in_flight: int, *, dead_letters: bool) -> dict[str, Any]:
@@ -265,8 +251,7 @@ class FleetFault(StrEnum):
     LINK_DOWN = "link-down"
 
 
-@dataclass(frozen=True, slots=True)
-class Injection:
+class Injection(NamedTuple):
     """One injected fault: its record, whether diagnostics fail, and whether only until a `reset`."""
 
     source: str
@@ -343,11 +328,11 @@ def break_nodes(
     With gpu-lost and gpu-memory, the diagnostics of the instance also fail until the instance is replaced or the node
     is healed. A GPU reset also repairs gpu-memory. With link-down, the node reports that a network link is down.
     """
-    chosen = INJECTIONS[fault]
+    chosen, endpoint = INJECTIONS[fault], require_embedded_stack(session.target.stack).compute_endpoint
     states = list(_states(session, cluster, nodes))
     for state in states:
         if chosen.fails_diagnostics:
-            local.break_diagnostics(_compute_endpoint(session), _instance(state), until=chosen.until)
+            local.break_diagnostics(endpoint, _instance(state), until=chosen.until)
     _send(session, states, chosen.source, chosen.record)
     _show(session, states, f"{fault} injected and reported")
 
@@ -360,7 +345,7 @@ def heal_nodes(session: EmbeddedSession, nodes: NodesArgument, cluster: ClusterO
     """
     states = list(_states(session, cluster, nodes))
     for state in states:
-        local.heal_instance(_compute_endpoint(session), _instance(state))
+        local.heal_instance(require_embedded_stack(session.target.stack).compute_endpoint, _instance(state))
     _send(session, states, "link-state", LINK_UP)
     _show(session, states, "healed")
 
@@ -375,10 +360,6 @@ def _instance(state: NodeState) -> str:
     if instance is None:
         raise Rejected("no_instance", f"node has no instance: {state.key.node}")
     return instance
-
-
-def _compute_endpoint(session: Session) -> str:
-    return require_embedded_stack(session.target.stack).compute_endpoint
 
 
 def _send(session: Session, states: Iterable[NodeState], source: str, record: str) -> None:

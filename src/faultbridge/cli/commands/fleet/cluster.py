@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import NoneType
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from faultbridge.cli.commands.options import ClusterArgument
 from faultbridge.cli.declare import EXIT_TRY_AGAIN, BadParameter, Exit, Group, Option, Text, Texts, command
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
-from faultbridge.cli.render.output import Columns, Document, fields, filled, notice
+from faultbridge.cli.render.output import Columns, fields, filled, notice
 from faultbridge.cli.render.times import FUTURE_HELP, applies_text, parse_future_time, stated_time
 from faultbridge.cli.stack.session import ChangingSession, Session, StackSession, wait_until
 from faultbridge.decode.data import gpus_by_instance_type
@@ -52,22 +52,20 @@ def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> N
     """Print the settings that differ from `before`, and from when they apply; as JSON, the whole cluster."""
     view = session.directory.cluster(before.cluster)
     applies_at = session.applies_at()
-    if not session.prints_table:
+    if not session.output.for_people:
         session.show_one(shared(ChangedCluster, cluster_document(view), applies_at=applies_at), CLUSTER)
         return
-    changes = list(_changes(before, view.config))
+    settings = [(name, getattr(before, name), getattr(view.config, name)) for name in ClusterConfig.__struct_fields__]
+    changes = [
+        {"setting": name.replace("_", " "), "before": _text(old), "now": _text(new)}
+        for name, old, new in settings
+        if old != new and name != "version"
+    ]
     if not changes:
         notice(f"no setting of {before.cluster} changed{': ' if effect else ''}{effect}")
         return
     session.show(changes, CHANGES)
     notice(f"cluster {before.cluster}: {effect + '; ' if effect else ''}this applies {applies_text(applies_at)}")
-
-
-def _changes(before: ClusterConfig, after: ClusterConfig) -> Iterator[Document]:
-    for name in ClusterConfig.__struct_fields__:
-        old, new = getattr(before, name), getattr(after, name)
-        if old != new and name != "version":
-            yield {"setting": name.replace("_", " "), "before": _text(old), "now": _text(new)}
 
 
 def _text(value: object) -> str:
@@ -153,18 +151,6 @@ SETTINGS: Mapping[str, Any] = {
 }
 """The options of `add` and `set`, by the setting that each one changes."""
 
-CHECKS: Mapping[str, Callable[[Any], object]] = {
-    "trusted_senders": lambda given: _matching(given, *SENDER),
-    "node_roles": lambda given: _matching(given, *ROLE_ID),
-    "slurm_head_node": lambda given: instance_id(given) if given else given,
-    "slurm_rest": lambda given: rest_address(given) if given else given,
-    "job_callbacks": lambda given: tuple(dict.fromkeys(filter(None, given))),
-    "domains": lambda given: tuple(_declared(one) for one in given if one),
-    "instance_types": lambda given: _types(given),  # noqa: PLW0108 - defined below
-    "subnets": lambda given: _matching(given, *SUBNET),
-}
-"""What converts the text of an option to its setting; an empty text removes a setting."""
-
 
 def _checked(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings given as options, and the adapters that belong to the provider."""
@@ -212,6 +198,29 @@ def _declared(text: str) -> DeclaredDomain:
         raise BadParameter(f"invalid --domain: {text!r}; {error.detail}") from None
 
 
+def _types(given: list[str]) -> tuple[str, ...]:
+    counts, types = gpus_by_instance_type(), tuple(dict.fromkeys(filter(None, given)))
+    unknown = [one for one in types if one not in counts]
+    if unknown:
+        raise BadParameter(f"--instance-type without known GPUs: {unknown[0]!r}; give a GPU type such as p5.48xlarge")
+    if len({counts[one] for one in types}) > 1:
+        listed = ", ".join(f"{one} has {counts[one]}" for one in types)
+        raise BadParameter(f"--instance-type with different GPU counts: {listed}; give types with equal counts")
+    return types
+
+
+CHECKS: Mapping[str, Callable[[Any], object]] = {
+    "trusted_senders": lambda given: _matching(given, *SENDER),
+    "node_roles": lambda given: _matching(given, *ROLE_ID),
+    "slurm_head_node": lambda given: given and instance_id(given),
+    "slurm_rest": lambda given: given and rest_address(given),
+    "job_callbacks": lambda given: tuple(dict.fromkeys(filter(None, given))),
+    "domains": lambda given: tuple(_declared(one) for one in given if one),
+    "instance_types": _types,
+    "subnets": lambda given: _matching(given, *SUBNET),
+}
+"""What converts the text of an option to its setting; an empty text removes a setting."""
+
 TEMPLATE: Mapping[str, Any] = {
     "instance_types": Annotated[
         Texts,
@@ -256,17 +265,6 @@ def set_template(
     show_changed(session, before)
 
 
-def _types(given: list[str]) -> tuple[str, ...]:
-    counts, types = gpus_by_instance_type(), tuple(dict.fromkeys(filter(None, given)))
-    unknown = [one for one in types if one not in counts]
-    if unknown:
-        raise BadParameter(f"--instance-type without known GPUs: {unknown[0]!r}; give a GPU type such as p5.48xlarge")
-    if len({counts[one] for one in types}) > 1:
-        listed = ", ".join(f"{one} has {counts[one]}" for one in types)
-        raise BadParameter(f"--instance-type with different GPU counts: {listed}; give types with equal counts")
-    return types
-
-
 @command("cluster list", "", "--json")
 def list_clusters(session: StackSession) -> None:
     """List every cluster.
@@ -293,7 +291,9 @@ def show_cluster(
     """
     view = session.directory.cluster(cluster)
     if not wait:
-        session.show_one(cluster_document(view), {**CLUSTER, "Maintenance until": _maintenance_text(session)})
+        now, shown = session.now(), cluster_document(view)
+        over = " (over)" if shown.maintenance_until and shown.maintenance_until <= now else ""
+        session.show_one(shown, {**CLUSTER, "Maintenance until": lambda one: stated_time(one.maintenance_until) + over})
         return
     view = wait_until(lambda: session.directory.cluster(cluster), wait, _is_healthy)
     session.show_one(cluster_document(view), {title: CLUSTER[title] for title in ("Cluster", "Status", "By status")})
@@ -415,13 +415,3 @@ def _repair_text(config: ClusterConfig) -> str:
 
 def _is_healthy(view: ClusterView) -> bool:
     return view.state.status is ClusterStatus.HEALTHY
-
-
-def _maintenance_text(session: Session) -> Callable[[Cluster], object]:
-    now = session.now()
-
-    def cell(shown: Cluster) -> str:
-        until = shown.maintenance_until
-        return stated_time(until) + (" (over)" if until and until <= now else "")
-
-    return cell

@@ -34,16 +34,14 @@ def show_gpus(
     since: Annotated[str, Option("TIME", f"Start of the GPU-hours. {PAST_HELP}")] = "30d",
 ) -> None:
     """Show the share of GPUs in service, and the GPU-hours lost out of service, by cluster."""
-    names = session.cluster_names(cluster)
-    session.show((_figure(session, name, since) for name in names), FIGURES)
+    session.show((_figure(session, name, since) for name in session.cluster_names(cluster)), FIGURES)
 
 
 def _figure(session: Session, cluster: str, since: str) -> Document:
-    now = session.now()
-    nodes = session.directory.nodes(cluster)
-    cases = [view.case for view in session.directory.cases(cluster, tuple(CaseStatus))]
+    now, views = session.now(), session.directory
+    cases = [view.case for view in views.cases(cluster, tuple(CaseStatus))]
     start = parse_time(since, now) or now - timedelta(days=30)
-    figure = gpu_figure(nodes, cases, gpus_by_instance_type(), start, now)
+    figure = gpu_figure(views.nodes(cluster), cases, gpus_by_instance_type(), start, now)
     return {
         "cluster": cluster,
         "gpus": figure.gpus,
@@ -97,9 +95,7 @@ FINDINGS: Columns = fields("FINDING=finding_id, NODE, DETECTOR, VALUE, MEDIAN, P
 }
 FINDING: Columns = fields(
     "Finding=finding_id, Node, Detector, Evidence, Opened=opened_at:at, Ended=ended_at:at, Mark, Marked by, Reason"
-) | {
-    "Node": lambda one: f"{one.cluster}/{one.node}",
-}
+) | {"Node": FINDINGS["NODE"]}
 DETECTORS: Columns = fields("DETECTOR, FINDINGS, RIGHT, WRONG, PRECISION") | {
     "PRECISION": lambda one: None if one["precision_percent"] is None else f"{one['precision_percent']} %"
 }

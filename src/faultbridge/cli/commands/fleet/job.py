@@ -6,7 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -105,7 +105,16 @@ def start_job(
     """
     nodes = _nodes(node)
     placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now(), "--at")
-    limit = _limit(stall_after, session.now()) if stall_after else None
+    now = session.now()
+    since = parse_age(stall_after, now) if stall_after else None
+    if stall_after and (since is None or now - since < timedelta(minutes=1)):
+        raise BadParameter(f"invalid --stall-after: {stall_after!r}; allowed: an age of a minute or more, such as 30m")
+    if checkpoint_signal:
+        try:
+            checkpoint_signal = checked_signal(checkpoint_signal)
+        except ValueError:
+            allowed = ", ".join(SIGNALS)
+            raise BadParameter(f"unknown --checkpoint-signal: {checkpoint_signal!r}; allowed: {allowed}") from None
     started = wire_jobs(session.application).start(
         cluster,
         job,
@@ -113,8 +122,8 @@ def start_job(
         name=name,
         at=started_at,
         ranks=placed,
-        stall_after=limit,
-        checkpoint_signal=_signal(checkpoint_signal) if checkpoint_signal else None,
+        stall_after=now - since if since else None,
+        checkpoint_signal=checkpoint_signal or None,
         again=again,
     )
     session.show_one(job_document(started, session.now()), JOB)
@@ -235,20 +244,6 @@ def show_ranks(
     devices = gpus_of(session.application.append, cluster, found.ranks, until)
     rows = (row for row in rank_rows(found, devices) if not rank or row["rank"] in rank)
     session.show((row for row in rows if node in {None, row["node"]}), RANKS)
-
-
-def _limit(text: str, now: datetime) -> timedelta:
-    since = parse_age(text, now)
-    if since is None or now - since < timedelta(minutes=1):
-        raise BadParameter(f"invalid --stall-after: {text!r}; allowed: an age of a minute or more, such as 30m")
-    return now - since
-
-
-def _signal(name: str) -> str:
-    try:
-        return checked_signal(name)
-    except ValueError:
-        raise BadParameter(f"unknown --checkpoint-signal: {name!r}; allowed: {', '.join(SIGNALS)}") from None
 
 
 def _nodes(given: list[str]) -> list[str]:

@@ -6,10 +6,9 @@ import csv
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from io import StringIO
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from faultbridge.cli.commands.options import (
     AnyClusterOption,
@@ -79,8 +78,7 @@ FIELDS = ("node", "instance_id", "group", "instance_type", "domain", "aliases")
 ALIAS_SEPARATOR = ";"
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidRow:
+class InvalidRow(NamedTuple):
     """A line of the file that is not a valid node: the line number, the node name and the problem."""
 
     number: int
@@ -356,7 +354,7 @@ def ignore_node(
     state = orders.end_ignore(key, order) if end else orders.ignore(key, order, at)
     session.show_one(node_document(state), NODE)
     case = state.live_case
-    if case is None or end or not session.prints_table:
+    if case is None or end or not session.output.for_people:
         return
     for page in session.directory.pages(case.id):
         if page.page_state == "triggered":

@@ -99,11 +99,10 @@ def _delivery(name: str, found: Item | None, start: datetime, wait: int) -> Deli
     if found is None:
         problem = f"not processed within {wait} s: `faultbridge status` shows the queues, the pager's log has the error"
         return Delivery(name, delivered=False, seconds=None, message_id=None, problem=problem)
-    message, seconds = str(found["message_id"]), max(0, int((from_text(str(found["sent_at"])) - start).total_seconds()))
-    if not message:
-        problem = "held: `faultbridge silence list`, or the hourly limit"
-        return Delivery(name, delivered=False, seconds=seconds, message_id=None, problem=problem)
-    return Delivery(name, delivered=True, seconds=seconds, message_id=message, problem=None)
+    seconds = max(0, int((from_text(str(found["sent_at"])) - start).total_seconds()))
+    message = str(found["message_id"]) or None
+    held = None if message else "held: `faultbridge silence list`, or the hourly limit"
+    return Delivery(name, delivered=message is not None, seconds=seconds, message_id=message, problem=held)
 
 
 SILENCES: Columns = fields("SILENCE=id, CLUSTER, HOLDS PAGES OF=scope, FROM=since:time, UNTIL:time, BY, REASON")
@@ -190,10 +189,7 @@ BREAKERS: Columns = fields("SCOPE, STATE, SINCE:time, FAILING") | {
 }
 
 
-CONTROL: Columns = fields("Cluster, Paused, Repairs running") | {
-    "Paused": CLUSTER["Paused"],
-    "Repairs running": CLUSTER["Repairs running"],
-}
+CONTROL: Columns = {title: CLUSTER[title] for title in ("Cluster", "Paused", "Repairs running")}
 CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()} | fields("PAUSED:yes")
 
 OneClusterOption = Annotated[Text, Option("--cluster CLUSTER", f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")]
@@ -320,7 +316,5 @@ class Breaker(Struct, frozen=True):
 
 def breaker_documents(control: Control) -> list[Breaker]:
     """Return each breaker that has opened at least once in a cluster, with its current state."""
-    return [
-        shared(Breaker, one, cluster=control.cluster, domain=domain_of(name))
-        for name, one in sorted(control.breakers.items())
-    ]
+    found = sorted(control.breakers.items())
+    return [shared(Breaker, one, cluster=control.cluster, domain=domain_of(name)) for name, one in found]

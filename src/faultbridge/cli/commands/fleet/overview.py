@@ -41,19 +41,17 @@ def list_stuck(session: StackSession, cluster: AnyClusterOption = None) -> None:
     answers = _answers(session, clusters)
     found = _stuck(answers)
     unrepaired = [(state, one) for state, one in answers if not one.needs_you and _is_unrepaired(state)]
-    if not session.prints_table:
-        found += [_document(state, one, None) for state, one in unrepaired]
-    if found or not session.prints_table:
-        print_stuck(session, found, clusters)
-    else:
+    if not session.output.for_people:
+        session.show([*found, *(_document(state, one, None) for state, one in unrepaired)], STUCK)
+        return
+    print_stuck(session, found, clusters)
+    if not found:
         notice("nothing to list")
-    if session.prints_table:
-        _print_unrepaired(unrepaired)
-
-
-def stuck_documents(session: Session, clusters: Iterable[str]) -> list[Document]:
-    """Return a document for each node of the clusters that waits for an operator's command."""
-    return _stuck(_answers(session, clusters))
+    for state, without in unrepaired[:MAX_UNREPAIRED]:
+        command = f"faultbridge node show {state.key.node} --cluster {state.key.cluster}"
+        notice(f"{state.key.stream} is {state.status} without a repair: {without.what} `{command}` shows more")
+    if len(unrepaired) > MAX_UNREPAIRED:
+        notice(f"more nodes without a repair: {len(unrepaired) - MAX_UNREPAIRED}")
 
 
 def _stuck(answers: Iterable[tuple[NodeState, Answer]]) -> list[Document]:
@@ -72,12 +70,12 @@ def _answers(session: Session, clusters: Iterable[str]) -> list[tuple[NodeState,
 
 
 def print_stuck(session: Session, found: Sequence[Document], clusters: Sequence[str]) -> None:
-    """Print the documents of `stuck_documents`; on a terminal, each with its command on a line of its own."""
-    if found and session.output is OutputFormat.TABLE and sys.stdout.isatty():
+    """Print the documents of nodes that wait; on a terminal, each with its command on a line of its own."""
+    if session.output is OutputFormat.TABLE and sys.stdout.isatty():
         for one in found:  # a command on a line of its own can be copied
             print_line(f"{one['cluster']}/{one['node']} is {one['status']}: {visible_line(one['reason'])}")
             print_line(f"    {one['command']}")
-    elif found or not session.prints_table:
+    elif found:
         session.show(found, by_cluster(STUCK, clusters))
 
 
@@ -85,14 +83,6 @@ def _is_unrepaired(state: NodeState) -> bool:
     """Return whether a node in service has faults and no live case."""
     in_service = state.status is not None and state.status.in_service
     return in_service and state.live_case is None and any(True for _ in state.active())
-
-
-def _print_unrepaired(unrepaired: Sequence[tuple[NodeState, Answer]]) -> None:
-    for state, without in unrepaired[:MAX_UNREPAIRED]:
-        command = f"faultbridge node show {state.key.node} --cluster {state.key.cluster}"
-        notice(f"{state.key.stream} is {state.status} without a repair: {without.what} `{command}` shows more")
-    if len(unrepaired) > MAX_UNREPAIRED:
-        notice(f"more nodes without a repair: {len(unrepaired) - MAX_UNREPAIRED}")
 
 
 def _document(state: NodeState, answer: Answer, command: str | None) -> Document:
@@ -115,7 +105,7 @@ def show_overview(session: StackSession) -> None:
     names = session.cluster_names()
     clusters = [cluster_document(session.directory.cluster(name)) for name in names]
     place = session.place_document()
-    needed = stuck_documents(session, names)
+    needed = _stuck(_answers(session, names))
     if session.prints_document({**place, "clusters": clusters, "needs_you": needed}):
         return
     show_one({**place, "clusters": clusters}, PLACE | fields("Clusters:len"), session.output)
@@ -248,7 +238,7 @@ def show_top(
     `?` lists the keys, and `q` ends. Install the screen with `pip install 'faultbridge[top]'`.
     """
     names = session.cluster_names(cluster)
-    if once or not session.prints_table or not sys.stdout.isatty():
+    if once or not session.output.for_people or not sys.stdout.isatty():
         _print_once(session, read_look(session, names), names)
         return
     with requires_extra("top"):

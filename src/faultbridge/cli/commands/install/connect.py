@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Struct
@@ -172,7 +173,7 @@ def _run(
     done.append(_row("made before" if registered else "made", "register in observe", f"cluster {cluster}"))
     results = [_import(session, config, group) for group in groups]
     session.show([*done, *results], STEPS)
-    if session.prints_table:
+    if session.output.for_people:
         print_line((show or _agent_settings)(stack, config))
         notice(f"next: install the agent with these settings, then `faultbridge doctor --cluster {cluster}`")
     if any(row["result"] == "refused" for row in results):
@@ -269,18 +270,11 @@ def _findings(session: Session, names: list[str]) -> Iterator[Finding]:
         yield Finding("clusters", session.target.stack, "no cluster is registered", "faultbridge connect --help")
     for name in names:
         config, nodes = session.directory.cluster(name).config, session.directory.nodes(name)
-        checks: Mapping[str, Callable[[], Iterator[Finding]]] = {
-            "nodes": lambda: _nodes(config, nodes),  # noqa: B023 - called in this turn
-            "heartbeat": lambda: _heartbeats(session, config, nodes),  # noqa: B023 - as above
-            "clock": lambda: _clocks(config, nodes),  # noqa: B023 - as above
-            "records": lambda: _rejects(session, config),  # noqa: B023 - as above
-            "tag and role": lambda: _groups(session, stack, config, nodes),  # noqa: B023 - as above
-            "endpoint": lambda: _endpoint(session, stack, config),  # noqa: B023 - as above
-            "scheduler": lambda: scheduler_findings(stack, config),  # noqa: B023 - as above
-            "rival": lambda: _rival(session, config),  # noqa: B023 - as above
-        }
-        for check, look in checks.items():
-            yield from _checked(check, name, look)
+        if not nodes:
+            command = f"faultbridge node import --cluster {name} --group GROUP"
+            yield Finding("nodes", name, "no node is registered", command)
+        for check, look in CHECKS.items():
+            yield from _checked(check, name, partial(look, session, stack, config, nodes))
 
 
 def _checked(check: str, of: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -313,13 +307,10 @@ def _dead_letters(session: Session, stack: Installation) -> Iterator[Finding]:
         yield Finding("queue", "raw records", f"{count} records failed repeatedly", "faultbridge redrive")
 
 
-def _nodes(config: ClusterConfig, nodes: tuple[NodeState, ...]) -> Iterator[Finding]:
-    if not nodes:
-        command = f"faultbridge node import --cluster {config.cluster} --group GROUP"
-        yield Finding("nodes", config.cluster, "no node is registered", command)
+Nodes = tuple[NodeState, ...]
 
 
-def _heartbeats(session: Session, config: ClusterConfig, nodes: tuple[NodeState, ...]) -> Iterator[Finding]:
+def _heartbeats(session: Session, _stack: Installation, config: ClusterConfig, nodes: Nodes) -> Iterator[Finding]:
     read = wire_heartbeat_log(session.application).read(config)
     watched = [one.key.node for one in nodes if one.status is not NodeStatus.PROVISIONING]
     missing = [name for name in watched if name not in read.last]
@@ -333,14 +324,14 @@ def _heartbeats(session: Session, config: ClusterConfig, nodes: tuple[NodeState,
             yield Finding("heartbeat", config.cluster, found, command)
 
 
-def _clocks(config: ClusterConfig, nodes: tuple[NodeState, ...]) -> Iterator[Finding]:
+def _clocks(_session: Session, _stack: Installation, config: ClusterConfig, nodes: Nodes) -> Iterator[Finding]:
     wrong = [one.key.node for one in nodes if any(it.code == "host.clock" for it in one.conditions.values())]
     if wrong:
         found = f"the clock is wrong on {len(wrong)} nodes: {_some(wrong)}"
         yield Finding("clock", config.cluster, found, "chronyc makestep, on the node")
 
 
-def _rejects(session: Session, config: ClusterConfig) -> Iterator[Finding]:
+def _rejects(session: Session, _stack: Installation, config: ClusterConfig, _nodes: Nodes) -> Iterator[Finding]:
     found = list(wire_rejects(session.application).list(config.cluster))
     if found:
         reasons = _some(sorted({one.reason for one in found}))
@@ -348,9 +339,7 @@ def _rejects(session: Session, config: ClusterConfig) -> Iterator[Finding]:
         yield Finding("records", config.cluster, f"{len(found)} records were rejected: {reasons}", command)
 
 
-def _groups(
-    session: Session, stack: Installation, config: ClusterConfig, nodes: tuple[NodeState, ...]
-) -> Iterator[Finding]:
+def _groups(session: Session, stack: Installation, config: ClusterConfig, nodes: Nodes) -> Iterator[Finding]:
     if config.provider != "ec2-auto-scaling":
         return
     for group in sorted({one.placement.group for one in nodes if one.placement.group}):
@@ -363,7 +352,7 @@ def _groups(
                 yield Finding("tag and role", change.target, f"missing: {change.what}", command)
 
 
-def _endpoint(session: Session, stack: Installation, config: ClusterConfig) -> Iterator[Finding]:
+def _endpoint(session: Session, stack: Installation, config: ClusterConfig, _nodes: Nodes) -> Iterator[Finding]:
     if config.orchestrator != "eks" or not config.eks_cluster:
         return
     name, command = config.eks_cluster, f"faultbridge connect eks {config.eks_cluster} --cluster {config.cluster}"
@@ -397,7 +386,7 @@ def scheduler_findings(stack: Installation, config: ClusterConfig) -> Iterator[F
         yield Finding("scheduler", name, text, "faultbridge deploy --set SlurmTokens=ARN")
 
 
-def _rival(session: Session, config: ClusterConfig) -> Iterator[Finding]:
+def _rival(session: Session, _stack: Installation, config: ClusterConfig, _nodes: Nodes) -> Iterator[Finding]:
     acting = replace(config, mode=Mode.ACT, repair_owner=_owner(config))
     try:
         check_repair_owner(session.ports.inventories, acting)
@@ -405,6 +394,18 @@ def _rival(session: Session, config: ClusterConfig) -> Iterator[Finding]:
         yield Finding(
             "rival", config.cluster, rival.detail or rival.reason, "docs/runbooks/provider.md has the choices"
         )
+
+
+CHECKS: Mapping[str, Callable[[Session, Installation, ClusterConfig, Nodes], Iterator[Finding]]] = {
+    "heartbeat": _heartbeats,
+    "clock": _clocks,
+    "records": _rejects,
+    "tag and role": _groups,
+    "endpoint": _endpoint,
+    "scheduler": lambda _session, stack, config, _nodes: scheduler_findings(stack, config),
+    "rival": _rival,
+}
+"""The checks of one cluster, in the order of the output."""
 
 
 def _owner(config: ClusterConfig) -> RepairOwner:

@@ -24,7 +24,6 @@ from faultbridge.decode.data import load_catalog, sources_with
 from faultbridge.decode.data.counters import thresholds_with
 from faultbridge.decode.frames.body import unpacked_pieces
 from faultbridge.decode.frames.decoder import Decoded, Hints
-from faultbridge.model.catalog import Catalog
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Clear, Component, CounterSample, Fault, Observation, Snapshot
 from faultbridge.model.names import cluster_name, node_name
@@ -33,31 +32,31 @@ from faultbridge.model.names import cluster_name, node_name
 _INCARNATION = ("record_id", "instance_id", "boot_id")
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The facts that an input may lack: the catalog, the cluster, and the node of observations without one."""
+def documents(observations: Iterable[Observation], hints: Hints, *, everything: bool) -> Iterator[Document]:
+    """Yield a document for each fault and clear; `everything` adds health snapshots and counter samples.
 
-    catalog: Catalog
-    cluster: str | None = None
-    node: str | None = None
-
-
-def documents(observations: Iterable[Observation], caller: Caller, *, everything: bool) -> Iterator[Document]:
-    """Yield a document for each fault and clear; `everything` adds health snapshots and counter samples."""
-    for observation in observations:
-        if isinstance(observation, Fault | Clear):
-            yield _fault_document(observation, caller)
-        elif isinstance(observation, Snapshot):
-            yield from (_fault_document(fault, caller) for fault in observation.present)
+    The hints have the cluster, and the node of observations without one.
+    """
+    for one in observations:
+        if isinstance(one, Fault | Clear):
+            yield _fault_document(one, hints)
+        elif isinstance(one, Snapshot):
+            yield from (_fault_document(fault, hints) for fault in one.present)
             if everything:
-                yield _snapshot_document(observation, caller)
+                yield _common("snapshot", one, hints) | {
+                    "covers": {code: [each.document() for each in listed] for code, listed in one.covers.items()},
+                    "present": [fault.code for fault in one.present],
+                    "devices": [device.document() for device in one.devices],
+                }
         elif everything:
-            yield _sample_document(observation, caller)
+            own = {"component": one.component.document(), "values": dict(one.values)}
+            yield _common("counter_sample", one, hints) | own
 
 
-def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
-    fault = caller.catalog.classify(found) if isinstance(found, Fault) else None
-    row = caller.catalog.row_of(found) if isinstance(found, Fault) else caller.catalog.row(found.code)
+def _fault_document(found: Fault | Clear, hints: Hints) -> dict[str, Any]:
+    catalog = load_catalog()
+    fault = catalog.classify(found) if isinstance(found, Fault) else None
+    row = catalog.row_of(found) if isinstance(found, Fault) else catalog.row(found.code)
     return {
         "kind": "fault" if fault else "clear",
         "source": found.source,
@@ -67,33 +66,20 @@ def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
         "action": fault.action if fault else None,
         "component": found.component.document(),
         "observed_at": json_time(found.observed_at),
-        "node": found.node or caller.node,
-        "cluster": caller.cluster,
+        "node": found.node or hints.node,
+        "cluster": hints.cluster,
         "message": found.message,
         "evidence": found.evidence,
         "attributes": {name: value for name, value in found.attributes.items() if name not in _INCARNATION},
-        "catalog": caller.catalog.version,
-        "known": caller.catalog.knows(row.code),
+        "catalog": catalog.version,
+        "known": catalog.knows(row.code),
         "count": fault.count if fault else 1,
     } | {name: found.attributes.get(name) for name in _INCARNATION}
 
 
-def _snapshot_document(snapshot: Snapshot, caller: Caller) -> dict[str, Any]:
-    return _common("snapshot", snapshot, caller) | {
-        "covers": {code: [one.document() for one in components] for code, components in snapshot.covers.items()},
-        "present": [fault.code for fault in snapshot.present],
-        "devices": [device.document() for device in snapshot.devices],
-    }
-
-
-def _sample_document(sample: CounterSample, caller: Caller) -> dict[str, Any]:
-    own = {"component": sample.component.document(), "values": dict(sample.values)}
-    return _common("counter_sample", sample, caller) | own
-
-
-def _common(kind: str, one: Snapshot | CounterSample, caller: Caller) -> dict[str, Any]:
-    at, node = json_time(one.observed_at), one.node or caller.node
-    return {"kind": kind, "source": one.source, "observed_at": at, "node": node, "cluster": caller.cluster}
+def _common(kind: str, one: Snapshot | CounterSample, hints: Hints) -> dict[str, Any]:
+    at, node = json_time(one.observed_at), one.node or hints.node
+    return {"kind": kind, "source": one.source, "observed_at": at, "node": node, "cluster": hints.cluster}
 
 
 def summary_document(source: str, decoded: Decoded) -> Document:
@@ -102,18 +88,13 @@ def summary_document(source: str, decoded: Decoded) -> Document:
     return {"kind": "summary", "source": source, "observed_at": None, "node": None, **counts, "notes": decoded.notes}
 
 
-def component_name(component: Document) -> str:
-    """Return the type of a component and its first known identifier, as in `gpu 0000:c1:00`."""
-    names = ("pci", "name", "index", "uuid", "link")
-    found = next((component[name] for name in names if component[name] is not None), None)
-    return component["type"] if found is None else f"{component['type']} {found}"
-
-
 def what_text(document: Document) -> str:
-    """Return a short text for a document: its code or kind, its component, and `cleared` for a clear."""
-    component = component_name(document["component"]) if "component" in document else ""
-    ended = "cleared" if document["kind"] == "clear" else ""
-    return " ".join(part for part in (document.get("code") or document["kind"], component, ended) if part)
+    """Return the code or kind, the component, as in `gpu 0000:c1:00`, and `cleared` for a clear."""
+    component = document.get("component", {})
+    names = [component[name] for name in ("pci", "name", "index", "uuid", "link") if component.get(name) is not None]
+    ended = ["cleared"] if document["kind"] == "clear" else []
+    kind = [component["type"]] if component else []
+    return " ".join(map(str, [document.get("code") or document["kind"], *kind, *names[:1], *ended]))
 
 
 AUTO = "auto"
@@ -145,11 +126,6 @@ class Inputs:
     def read_once(self) -> int:
         """Return the number of devices whose counters were read only once, so that no increase is known."""
         return len({(component, node) for (_, component, node), count in self.sample_counts.items() if count == 1})
-
-    @property
-    def ignores_lines(self) -> bool:
-        """Return whether log lines were ignored because they report no fault and no clear."""
-        return self.lines > self.faults + self.unparsed_lines
 
     def decode(self, files: list[str]) -> Iterator[Document]:
         """Yield the decoded documents of the files; the error of a file is stored in `failure`."""
@@ -201,8 +177,7 @@ class Inputs:
         for note in (*found.notes, *([check] if found.unparsed else ())):
             notice(f"{options.input_title(file)}: {note}")
         observations = assign_times(found.observations, received_at=self.hints.received_at or datetime.now(UTC))
-        caller = Caller(load_catalog(), self.hints.cluster, self.hints.node)
-        decoded = documents(self._compared(observations), caller, everything=self.everything)
+        decoded = documents(self._compared(observations), self.hints, everything=self.everything)
         is_partial = self.everything and (found.unparsed > 0 or found.notes != ())
         return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
 
@@ -236,12 +211,6 @@ class Inputs:
                 self.samples[key] = one
                 self.sample_counts[key] += 1
         return compared
-
-
-def lines_text(inputs: Inputs) -> str:
-    """Return a sentence with the number of log lines, and the number of faults and clears in them."""
-    not_understood = f", {inputs.unparsed_lines} lines not understood" if inputs.unparsed_lines else ""
-    return f"lines read: {inputs.lines}; faults and clears: {inputs.faults}{not_understood}; other lines are ignored"
 
 
 def _up_to(size: int, chunks: Iterator[bytes]) -> bytes:
@@ -339,8 +308,9 @@ def decode(
     if inputs.read_once and not everything:
         devices = "1 device" if inputs.read_once == 1 else f"{inputs.read_once} devices"
         notice(f"counters of {devices} were read once: only a later sample beside it shows a rise; --all prints them")
-    if inputs.ignores_lines:
-        notice(lines_text(inputs))
+    if inputs.lines > inputs.faults + inputs.unparsed_lines:
+        wrong = f", {inputs.unparsed_lines} lines not understood" if inputs.unparsed_lines else ""
+        notice(f"lines read: {inputs.lines}; faults and clears: {inputs.faults}{wrong}; other lines are ignored")
 
 
 def _checked_name(check: Callable[[str], str], text: str | None, option: str) -> str | None:

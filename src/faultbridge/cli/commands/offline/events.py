@@ -29,7 +29,17 @@ ClosedFlag = Annotated[bool, Option("--closed", "Reject unknown fields and value
 @command("schema list", "", "--json")
 def list_schemas(*, output: Format) -> None:
     """List the events, with the version and description of their schemas."""
-    show((_row(name) for name in EVENT_MODELS), LIST_COLUMNS, output)
+    rows = (
+        {
+            "event": name,
+            "version": schema["x-schema-version"],
+            "detail_type": EVENT_MODELS[name].event_type or None,
+            "description": schema["description"],
+            "id": schema["$id"],
+        }
+        for name, schema in ((name, open_schema(name)) for name in EVENT_MODELS)
+    )
+    show(rows, LIST_COLUMNS, output)
 
 
 @command("schema show", "node-fault-detected@1", "job-change --closed")
@@ -68,17 +78,6 @@ def validate(
         raise Exit(EXIT_NOT_WELL)
 
 
-def _row(name: str) -> dict[str, Any]:
-    schema = open_schema(name)
-    return {
-        "event": name,
-        "version": schema["x-schema-version"],
-        "detail_type": EVENT_MODELS[name].event_type or None,
-        "description": schema["description"],
-        "id": schema["$id"],
-    }
-
-
 def _event_name(event: str) -> str:
     name, at, major = event.partition("@")
     if name not in EVENT_MODELS:
@@ -103,26 +102,21 @@ def _events(file: str) -> Iterator[object]:
 
 
 def _verdict(document: object, *, closed: bool) -> dict[str, Any]:
-    detail, found = document, []
+    event: Any = {"detail": document}
     if isinstance(document, dict) and "detail" in document and "metadata" not in document:
-        detail, found = document["detail"], _envelope_problems(document)
-    metadata = detail.get("metadata") if isinstance(detail, dict) else None
-    metadata = metadata if isinstance(metadata, dict) else {}
-    found += problems(detail, closed=closed)
+        event = document
+    inner = event["detail"].get("metadata") if isinstance(event["detail"], dict) else None
+    metadata: dict[str, Any] = inner if isinstance(inner, dict) else {}
+    found, given, stated = [], event.get("detail-type"), metadata.get("event_type")
+    if event is document and isinstance(inner, dict) and given != stated:
+        found.append(f"/detail-type: {given!r} is not metadata.event_type, {stated!r}")
+    found += problems(event["detail"], closed=closed)
     return {
-        "event": schema_name(metadata) or metadata.get("event_type"),
+        "event": schema_name(metadata) or stated,
         "event_id": metadata.get("event_id"),
         "valid": not found,
         "problems": found,
     }
-
-
-def _envelope_problems(event: dict[str, Any]) -> list[str]:
-    detail = event["detail"]
-    inner = detail.get("metadata") if isinstance(detail, dict) else None
-    if isinstance(inner, dict) and event.get("detail-type") != inner.get("event_type"):
-        return [f"/detail-type: {event.get('detail-type')!r} is not metadata.event_type, {inner.get('event_type')!r}"]
-    return []
 
 
 class _Problem(NamedTuple):
@@ -309,21 +303,15 @@ def template(rules: list[RuleFile]) -> dict[str, Any]:
         raise Rejected("no_rule", "duplicate rule name without hyphens; rename one of the rules")
     if len(rules) > MAX_RULES:
         raise Rejected("no_rule", f"too many rules: {len(rules)}; a template allows {MAX_RULES}")
-    return {
-        "AWSTemplateFormatVersion": "2010-09-09",
-        "Description": "Customer rules on the Faultbridge event bus. Each rule has a target parameter.",
-        "Parameters": _parameters(rules),
-        "Conditions": {
-            f"Has{logical_name(rule)}": {"Fn::Not": [{"Fn::Equals": [{"Ref": _target(rule)}, ""]}]} for rule in rules
-        },
-        "Resources": _dead_letters() | dict(one for rule in rules for one in _resources(rule)),
-        "Outputs": {
-            "DeadLettersUrl": {
-                "Description": "URL of the queue with events that a target refused",
-                "Value": {"Ref": "DeadLetters"},
-            }
-        },
-    }
+    document: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("rules.yaml").read_text(encoding="utf-8"))
+    for name, rule in zip(names, rules, strict=True):
+        text = f"ARN of the target. Suggested: {' '.join(rule.target.split())}. Empty: the rule is not created."
+        document["Parameters"][f"{name}Target"] = {"Type": "String", "Default": "", "Description": text}
+        document["Conditions"][f"Has{name}"] = {"Fn::Not": [{"Fn::Equals": [{"Ref": f"{name}Target"}, ""]}]}
+        for bus in rule.buses:
+            resource = {"Type": "AWS::Events::Rule", "Condition": f"Has{name}", "Properties": _properties(rule, bus)}
+            document["Resources"][name if bus == "own" else f"{name}OnDefaultBus"] = resource
+    return document
 
 
 def logical_name(rule: RuleFile) -> str:
@@ -331,64 +319,23 @@ def logical_name(rule: RuleFile) -> str:
     return "".join(part.capitalize() for part in rule.name.split("-"))
 
 
-def _target(rule: RuleFile) -> str:
-    return f"{logical_name(rule)}Target"
-
-
-def _parameters(rules: list[RuleFile]) -> dict[str, Any]:
-    note = "ARN of the target. Suggested: {}. Empty: the rule is not created."
-    described = {_target(rule): note.format(" ".join(rule.target.split())) for rule in rules}
-    targets = {name: {"Type": "String", "Default": "", "Description": text} for name, text in described.items()}
+def _properties(rule: RuleFile, bus: str) -> dict[str, Any]:
+    text, limit = " ".join(rule.purpose.split()), MAX_DESCRIPTION_CHARACTERS
+    pattern: dict[str, Any] = json.loads(json.dumps(rule.pattern))  # a copy: YAML has no anchors then
+    if OUR_SOURCE in pattern.get("source", []):
+        pattern["source"] = [{"Ref": "EventSource"} if one == OUR_SOURCE else one for one in pattern["source"]]
+    target = {
+        "Id": "target",
+        "Arn": {"Ref": f"{logical_name(rule)}Target"},
+        "DeadLetterConfig": {"Arn": {"Fn::GetAtt": "DeadLetters.Arn"}},
+        "RetryPolicy": {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86400},
+    }
     return {
-        "EventBusName": {"Type": "String", "Default": "faultbridge", "Description": "Output EventBusName of the stack"},
-        "EventSource": {"Type": "String", "Default": OUR_SOURCE, "Description": "Output EventSource of the stack"},
-        **targets,
+        "Description": text if len(text) <= limit else f"{text[: limit - 3]}...",
+        **({"EventBusName": {"Ref": "EventBusName"}} if bus == "own" else {}),
+        "EventPattern": pattern,
+        "Targets": [target],
     }
-
-
-def _dead_letters() -> dict[str, Any]:
-    allowed = {
-        "Effect": "Allow",
-        "Principal": {"Service": "events.amazonaws.com"},
-        "Action": "sqs:SendMessage",
-        "Resource": {"Fn::GetAtt": "DeadLetters.Arn"},
-        "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
-    }
-    document = {"Version": "2012-10-17", "Statement": [allowed]}
-    policy = {"Queues": [{"Ref": "DeadLetters"}], "PolicyDocument": document}
-    queue = {"MessageRetentionPeriod": 1209600, "SqsManagedSseEnabled": True}
-    return {
-        "DeadLetters": {"Type": "AWS::SQS::Queue", "Properties": queue},
-        "DeadLettersPolicy": {"Type": "AWS::SQS::QueuePolicy", "Properties": policy},
-    }
-
-
-def _resources(rule: RuleFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    name, text = logical_name(rule), " ".join(rule.purpose.split())
-    limit = MAX_DESCRIPTION_CHARACTERS
-    for bus in rule.buses:
-        suffix, bus_property = ("", {"EventBusName": {"Ref": "EventBusName"}}) if bus == "own" else ("OnDefaultBus", {})
-        target = {
-            "Id": "target",
-            "Arn": {"Ref": _target(rule)},
-            "DeadLetterConfig": {"Arn": {"Fn::GetAtt": "DeadLetters.Arn"}},
-            "RetryPolicy": {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86400},
-        }
-        properties = {
-            "Description": text if len(text) <= limit else f"{text[: limit - 3]}...",
-            **bus_property,
-            "EventPattern": _pattern(rule.pattern),
-            "Targets": [target],
-        }
-        yield f"{name}{suffix}", {"Type": "AWS::Events::Rule", "Condition": f"Has{name}", "Properties": properties}
-
-
-def _pattern(pattern: Mapping[str, Any]) -> dict[str, Any]:
-    copied: dict[str, Any] = json.loads(json.dumps(pattern))
-    sources = copied.get("source", [])
-    if OUR_SOURCE in sources:
-        copied["source"] = [{"Ref": "EventSource"} if one == OUR_SOURCE else one for one in sources]
-    return copied
 
 
 COLUMNS: Columns = fields("RULE, CASES, RESULT") | {"RESULT": lambda one: "; ".join(one["problems"]) or "ok"}

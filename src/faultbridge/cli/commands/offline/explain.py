@@ -151,8 +151,8 @@ def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
     """Return the job that a case affected last; if none died, only a window of its node until it was opened."""
     view = session.directory.case(case_id)
     key, opened_at = view.key, view.case.opened_at
-    lines = session.timeline.entries(TimelineQuery(case=case_id, types=(EntryType.JOB,)))
-    hits = [line.event["data"]["job_id"] for line in lines if line.event["data"]["change"] == "hit"]
+    changes = _job_changes(session, TimelineQuery(case=case_id, types=(EntryType.JOB,)))
+    hits = [one["job_id"] for one in changes if one["change"] == "hit"]
     job = session.jobs.job(key.cluster, hits[-1]) if hits else None
     if job is not None and job.outcome != SUCCEEDED:
         return of_job(session, job, span, opened_at)
@@ -176,7 +176,10 @@ def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datet
     state = {"state": job.state_at(session.now()), "outcome": job.outcome, "ended_at": json_time(job.ended_at)}
     facts = {"job_id": job.id, "name": job.name, **state}
     window = reading.RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at)
-    return Recorded(window, facts, node_of_rank(job.ranks), _reason(session, job), frozenset(job.affected))
+    changes = _job_changes(session, TimelineQuery(cluster, job=job.id, types=(EntryType.JOB,)))
+    ends = [one["reason"] for one in changes if one["change"] == "ended" and not job.runs]
+    reason = str(ends[-1]) if ends else ""
+    return Recorded(window, facts, node_of_rank(job.ranks), reason, frozenset(job.affected))
 
 
 def _longest() -> timedelta:
@@ -198,10 +201,8 @@ def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: da
     return min([since, *(max(one, until - RESUME_WITHIN) for one in begun)])
 
 
-def _reason(session: Session, job: Job) -> str:
-    lines = session.timeline.entries(TimelineQuery(job.cluster, job=job.id, types=(EntryType.JOB,)))
-    ends = [line.event["data"]["reason"] for line in lines if line.event["data"]["change"] == "ended"]
-    return str(ends[-1]) if ends and not job.runs else ""
+def _job_changes(session: Session, query: TimelineQuery) -> Iterator[Document]:
+    return (line.event["data"] for line in session.timeline.entries(query))
 
 
 WINDOW_OF_TIME = timedelta(minutes=30)
@@ -229,7 +230,7 @@ class RecordedRequest:
 
     def with_default(self) -> RecordedRequest:
         """Return the request with the default cluster, where a job or a time needs one."""
-        needs_cluster = self.cluster is None and self._is_timed and self.case is None
+        needs_cluster = self.cluster is None and (self.job, self.at) != (None, None) and self.case is None
         return replace(self, cluster=default_cluster()) if needs_cluster else self
 
     def find(self, session: Session) -> Recorded | None:
@@ -274,12 +275,8 @@ class RecordedRequest:
             raise Rejected("job_runs", f"job {job.id} runs: --record needs a job that has ended")
         return job
 
-    @property
-    def _is_timed(self) -> bool:
-        return self.job is not None or self.at is not None
-
     def _check(self) -> None:
-        is_timed, has_place = self._is_timed, self.cluster is not None or bool(self.node)
+        is_timed, has_place = (self.job, self.at) != (None, None), self.cluster is not None or bool(self.node)
         if self.record and self.job is None:
             raise BadParameter("--record needs --job and --cluster")
         if self.case is not None and (is_timed or has_place):
@@ -313,7 +310,8 @@ def explained(
     verdict = decide(merged, book.mechanisms, weights, nodes, recorded.affected)
     gpus = gpus_of(session.application.append, window.cluster, ranks.values(), window.ended_at)
     document = verdict_document(verdict, merged, RankMap(ranks, gpus))
-    states = _faulty_nodes(session, window, signals)
+    faulty = sorted({one.node for one in signals if one.node})
+    states = session.application.append.read_many(NodeKey(window.cluster, node) for node in faulty)
     document = without_repaired(document, _repaired(states, signals))
     return {**document, "job": recorded.job, "repairs": _repairs(states)}
 
@@ -335,11 +333,6 @@ def _read(
     return reading.recorded_evidence(window, events, heartbeats, roles)
 
 
-def _faulty_nodes(session: Session, window: reading.RecordedWindow, signals: Iterable[Signal]) -> tuple[NodeState, ...]:
-    faulty = sorted({one.node for one in signals if one.node})
-    return tuple(session.application.append.read_many(NodeKey(window.cluster, node) for node in faulty))
-
-
 def _repaired(states: Iterable[NodeState], signals: Iterable[Signal]) -> frozenset[str]:
     """Return the nodes that were repaired and verified after their last recorded fault."""
     last: dict[str, datetime] = {}
@@ -352,10 +345,9 @@ def _repaired(states: Iterable[NodeState], signals: Iterable[Signal]) -> frozens
 
 def _repairs(states: Iterable[NodeState]) -> list[Document]:
     found = ((state.key.node, state.status, state.case) for state in states if state.case is not None)
-    fields = ("repair_action", "resolution", "reason")
     return [
         {"node": node, "node_status": status, "case_id": case.id, "case_status": case.status}
-        | {name: getattr(case, name) for name in fields}
+        | {name: getattr(case, name) for name in ("repair_action", "resolution", "reason")}
         for node, status, case in found
     ]
 

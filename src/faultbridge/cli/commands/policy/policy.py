@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -170,7 +171,7 @@ def backtest_policy(
     clusters = reports(session, history, document, other)
     if plots is not None:
         write_plots(plots, backtest_plots(clusters))
-    if not session.prints_table:
+    if not session.output.for_people:
         versions = {"policy": document["version"], "against": other["version"] if other else None}
         session.show_one({**versions, "clusters": clusters}, {})
         return
@@ -211,43 +212,27 @@ def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
     return known_policy(session, name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Replays:
-    """Replays the recorded entries of one cluster under policies; a copy of the archive has no `store`."""
-
-    config: ClusterConfig
-    events: Sequence[Document]
-    store: PolicyStore | None
-
-    def report(self, document: Document, other: Document | None) -> dict[str, Any]:
-        known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}
-        known |= dict(self._stored(known))
-        report = self._replay(document, known)
-        return report.document if other is None else compare(self._replay(other, known), report)
-
-    def _stored(self, known: Mapping[str, Document]) -> Iterator[tuple[str, Document]]:
-        named = {str(one["data"]["policy"]) for one in self.events if one["data"].get("policy")}
-        if self.store is None:
-            return
-        for version in sorted(named - known.keys()):
-            try:
-                yield version, self.store.document(version)
-            except Rejected:
-                continue  # the report counts what depends on an unknown policy
-
-    def _replay(self, document: Document, known: Mapping[str, Document]) -> Report:
-        catalog = load_catalog()
-        evidence = Evidence(catalog, {version: load(Policy, one) for version, one in known.items()})
-        policy = load(Policy, document)
-        rules = Rules(policy, self.config, catalog, "back-test", gpus_by_instance_type())
-        replayed = replay(self.events, rules, evidence)
-        return Report(backtest_document(self.config.cluster, self.events, replayed, policy.version), replayed)
-
-
 def reports(session: Session, history: History, document: Document, other: Document | None) -> list[dict[str, Any]]:
     """Return the report of each cluster: what a policy would have decided about the recorded history."""
-    store = policy_store(session) if history.archive is None else None
-    return [_Replays(config, events, store).report(document, other) for config, events in history.read(session)]
+    found = []
+    for config, events in history.read(session):
+        known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}
+        named = {str(one["data"]["policy"]) for one in events if one["data"].get("policy")}
+        for version in sorted(named - known.keys()) if history.archive is None else ():
+            with suppress(Rejected):  # the report counts what depends on an unknown policy
+                known[version] = policy_store(session).document(version)
+        report = _replay(config, events, document, known)
+        found.append(report.document if other is None else compare(_replay(config, events, other, known), report))
+    return found
+
+
+def _replay(
+    config: ClusterConfig, events: Sequence[Document], document: Document, known: Mapping[str, Document]
+) -> Report:
+    catalog, policy = load_catalog(), load(Policy, document)
+    evidence = Evidence(catalog, {version: load(Policy, one) for version, one in known.items()})
+    replayed = replay(events, Rules(policy, config, catalog, "back-test", gpus_by_instance_type()), evidence)
+    return Report(backtest_document(config.cluster, events, replayed, policy.version), replayed)
 
 
 def _print_cluster(session: Session, report: Document) -> None:
@@ -375,9 +360,8 @@ def list_policies(session: StackSession) -> None:
     current = (policies.current() or packaged_document())["version"]
     named: dict[str, list[str]] = {}
     shadow = policies.shadow()
-    for view in session.directory.clusters():
-        if view.config.policy is not None:
-            named.setdefault(view.config.policy, []).append(view.config.cluster)
+    for config in (view.config for view in session.directory.clusters() if view.config.policy is not None):
+        named.setdefault(str(config.policy), []).append(config.cluster)
     rows = [
         {
             "version": version,
@@ -449,7 +433,7 @@ def put_mappings(session: ChangingSession, file: MappingArgument) -> None:
     """
     mappings = _read_mappings(file, session.output)
     version = version_of(mappings)
-    _service(session).put(version, mappings)
+    MappingStore(session.ports.table, session.ports.clock).put(version, mappings)
     session.show_one({"version": version, "applies_at": session.applies_at()}, PUBLISHED)
 
 
@@ -462,16 +446,12 @@ def show_mappings(
 
     Without --json, the output is in the file format of `mapping put`. With --json, the output also has the version.
     """
-    service = _service(session)
+    service = MappingStore(session.ports.table, session.ports.clock)
     shown, mappings = (version, service.read(version)) if version else service.current()
     if session.prints_document({"version": shown, "mappings": mappings}):
         return
     notice(f"mapping {shown}" if shown else "no mapping was published; only the packaged mappings apply")
     print_line(json.dumps(mappings, indent=2, ensure_ascii=False))
-
-
-def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is used
-    return MappingStore(session.ports.table, session.ports.clock)
 
 
 def _read_mappings(file: str, output: OutputFormat) -> dict[str, Mapping[str, Any]]:

@@ -7,6 +7,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -47,7 +48,6 @@ from faultbridge.serve.ingest.send import (
     RawInput,
     Redrive,
     Send,
-    SendResult,
     audit_deliveries,
     read_outcomes,
 )
@@ -100,30 +100,23 @@ def send_records(
     with progress("sending", None) as advance:
         sent = sender(session)(raw_inputs, advance)
     outcomes = _wait_for_outcomes(session, sent.accepted, since, wait) if wait else {}
-    _show(session, sent, outcomes if wait else None)
-    if not sent.receipts_written:
-        notice("records sent, but receipts not written; `faultbridge audit` will not count these records")
-    if sent.refused or (wait and len(outcomes) < len(sent.accepted)):
-        raise Exit(EXIT_TRY_AGAIN)
-    if Outcome.REJECTED in outcomes.values():
-        raise Exit(EXIT_NOT_WELL)
-
-
-def _show(session: Session, sent: SendResult, outcomes: Mapping[str, Outcome] | None) -> None:
+    rows = [{"record_id": one, "outcome": outcomes.get(one)} for one in sent.accepted]
     document: dict[str, Any] = {
         "accepted": len(sent.accepted),
         "refused": len(sent.refused),
         "records": list(sent.accepted),
         "receipted": sent.receipts_written,
     }
-    if outcomes is None:
-        session.show_one(document, SENT)
-        return
-    rows = [{"record_id": one, "outcome": outcomes.get(one)} for one in sent.accepted]
-    if session.prints_table:
+    if wait and session.output.for_people:
         session.show(rows, OUTCOMES)
     else:
-        session.show_one(document | {"outcomes": rows}, SENT)
+        session.show_one(document | ({"outcomes": rows} if wait else {}), SENT)
+    if not sent.receipts_written:
+        notice("records sent, but receipts not written; `faultbridge audit` will not count these records")
+    if sent.refused or (wait and len(outcomes) < len(sent.accepted)):
+        raise Exit(EXIT_TRY_AGAIN)
+    if Outcome.REJECTED in outcomes.values():
+        raise Exit(EXIT_NOT_WELL)
 
 
 def _wait_for_outcomes(
@@ -138,22 +131,17 @@ def _wait_for_outcomes(
 
 def sender(session: Session) -> Send:
     """Return the service that sends records and writes a receipt for each, with the user and host."""
-    ports = session.ports
+    ports, user = session.ports, "unknown"
+    with suppress(OSError, KeyError):
+        user = getpass.getuser()
     return Send(
         queue=ports.queue,
         objects=ports.objects,
         receipts=session.receipts,
         clock=ports.clock,
         new_id=lambda: str(uuid.uuid4()),
-        sender=f"{_user()}@{socket.gethostname()}",
+        sender=f"{user}@{socket.gethostname()}",
     )
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"
 
 
 def _read(file: str) -> bytes:
@@ -278,7 +266,13 @@ def retry_rejects(
     if (record is None) != everything:
         raise BadParameter("give one of ID and --all")
     chosen = list(_matching(session, cluster, reason)) if record is None else [_find(session, record, cluster)]
-    failures = [_retry(session, reject) for reject in chosen]
+    failures: list[Rejected | Transient | None] = []
+    for reject in chosen:
+        try:
+            wire_rejects(session.application).retry(reject)
+            failures.append(None)
+        except (Rejected, Transient) as error:
+            failures.append(error)
     if record is not None and isinstance(failures[0], Rejected):
         raise failures[0]
     results = zip(chosen, failures, strict=True)
@@ -288,14 +282,6 @@ def retry_rejects(
         raise Exit(EXIT_TRY_AGAIN)
     if any(failures):
         raise Exit(EXIT_NOT_WELL)
-
-
-def _retry(session: Session, reject: Reject) -> Rejected | Transient | None:
-    try:
-        wire_rejects(session.application).retry(reject)
-    except (Rejected, Transient) as error:
-        return error
-    return None
 
 
 def _partitions(session: Session, cluster: str | None) -> list[str]:

@@ -72,9 +72,11 @@ def _compact_columns(columns: Columns) -> Columns:
     node, what = columns["NODE"], columns["WHAT"]
     return {
         **columns,
-        "NODE": lambda one: f"{one.nodes[0]} +{len(one.nodes) - 1}" if _is_combined(one) else node(one),
+        "NODE": lambda one: f"{one.nodes[0]} +{len(one.nodes) - 1}" if hasattr(one, "nodes") else node(one),
         "WHAT": lambda one: (
-            f"{len(one.nodes)} {text_of(one).what.replace('node ', 'nodes ', 1)}" if _is_combined(one) else what(one)
+            f"{len(one.nodes)} {text_of(one).what.replace('node ', 'nodes ', 1)}"
+            if hasattr(one, "nodes")
+            else what(one)
         ),
     }
 
@@ -83,10 +85,6 @@ class Registrations(Entry, frozen=True, kw_only=True):
     """Several registrations of nodes with the same text, as the entry of the first one."""
 
     nodes: tuple[str, ...]
-
-
-def _is_combined(entry: Entry) -> bool:
-    return isinstance(entry, Registrations)
 
 
 def compact(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -130,7 +128,6 @@ def _kind(entry: Entry) -> tuple[str, str, str]:
 
 
 Filters = dict[str, Any]
-
 MAX_ENTRIES = 10_000
 _TYPES = {entry_type.value.lower(): entry_type.value for entry_type in EntryType}
 
@@ -162,8 +159,12 @@ _FILTERS: Mapping[str, Any] = {
 
 
 def _checked(filters: Filters) -> Filters:
+    types = [(text, _TYPES.get(text.lower().replace("-", " "))) for text in filters.get("types", ())]
+    unknown = [text for text, known in types if known is None]
+    if unknown:
+        raise BadParameter(f"unknown --type: {unknown[0]!r}; allowed: {', '.join(_TYPES.values())}")
     severities = tuple(severity.value for severity in filters.get("severities", ()))
-    return filters | {"types": tuple(map(_type, filters.get("types", ()))), "severities": severities}
+    return filters | {"types": tuple(known for _, known in types), "severities": severities}
 
 
 FilterOptions = Annotated[Filters, Group(_FILTERS, _checked)]
@@ -286,13 +287,6 @@ def _show(session: Session, lines: Sequence[Line], columns: Columns, *, older: b
         session.show(documents, columns)
     if older:
         notice(f"the newest {len(lines)} entries are shown; --limit and --until show older ones")
-
-
-def _type(text: str) -> str:
-    known = _TYPES.get(text.lower().replace("-", " "))
-    if known is None:
-        raise BadParameter(f"unknown --type: {text!r}; allowed: {', '.join(_TYPES.values())}")
-    return known
 
 
 MAX_REPORT_ENTRIES = 300
