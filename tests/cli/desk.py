@@ -36,6 +36,10 @@ class Ran:
     def document(self) -> Any:
         return json.loads(self.out)
 
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
 
 class Desk:
     """Runs commands on a stack of fakes."""

@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 
 from faultbridge import local
+from faultbridge.adapters.aws.messaging import SqsQueue
 from faultbridge.cli.app import run
 from faultbridge.cli.commands.embedded.stack import INJECTIONS, LINK_UP, FleetFault
+from faultbridge.cli.stack.session import Session
 from faultbridge.decode import registry
 from faultbridge.local import StackInfo, StackStatus
 from faultbridge.local.stack.lifecycle import EmulatorStatus, QueueDepth
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.faults import Fault, Snapshot
+from faultbridge.model.settings import Settings
 from faultbridge.model.storage.writes import Put, Work
 from faultbridge.model.times import to_text
+from faultbridge.record.ports import RecordQueueDepth
 from tests.builders import after
 from tests.cli.builders import INFO
 from tests.cli.desk import Desk
@@ -142,15 +146,15 @@ def test_timers_due_for_five_minutes_are_counted_as_overdue(monkeypatch: pytest.
     assert (rows["records"]["count"], rows["records"]["stuck"]) == (0, False)
 
 
-def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
-    from faultbridge.adapters.aws.messaging import SqsQueue
-    from faultbridge.cli.stack.session import Session
-    from faultbridge.model.settings import Settings
-    from faultbridge.record.ports import RecordQueueDepth
-
-    variables = {f"FAULTBRIDGE_{name}": name for name in ("QUEUE_URL", "DEAD_LETTER_QUEUE_URL", "TABLE", "BUS")}
+def use_settings(monkeypatch: pytest.MonkeyPatch, depth: RecordQueueDepth, *names: str) -> None:
+    """Let the session find a stack on AWS with these settings, and queues of this depth."""
+    variables = {f"FAULTBRIDGE_{name}": name for name in ("QUEUE_URL", "DEAD_LETTER_QUEUE_URL", *names)}
     monkeypatch.setattr(Session, "settings", property(lambda _session: Settings(variables)))
-    monkeypatch.setattr(SqsQueue, "depth", lambda _queue: RecordQueueDepth(7, 1, 4))
+    monkeypatch.setattr(SqsQueue, "depth", lambda _queue: depth)
+
+
+def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
+    use_settings(monkeypatch, RecordQueueDepth(7, 1, 4), "TABLE", "BUS")
     document = desk.json("status", "--region", "eu-west-1")
     assert desk.json("status")["table"] == "TABLE", "the default credentials are used, as by every other command"
     monkeypatch.setattr(local, "status", lambda **_named: UP)
@@ -164,21 +168,13 @@ def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyP
 def test_the_status_of_a_stack_on_aws_says_whether_its_pages_have_a_subscriber(
     monkeypatch: pytest.MonkeyPatch, desk: Desk, count: int | None, *, stuck: bool
 ) -> None:
-    from faultbridge.adapters.aws.messaging import SqsQueue
-    from faultbridge.cli.stack.session import Session
-    from faultbridge.model.settings import Settings
-    from faultbridge.record.ports import RecordQueueDepth
-
     def confirmed(_clients: object, topic: str) -> int:
         assert topic == "URGENT_TOPIC"
         if count is None:
             raise Misconfigured("no permission")
         return count
 
-    names = ("QUEUE_URL", "DEAD_LETTER_QUEUE_URL", "TABLE", "BUS", "URGENT_TOPIC")
-    settings = Settings({f"FAULTBRIDGE_{name}": name for name in names})
-    monkeypatch.setattr(Session, "settings", property(lambda _session: settings))
-    monkeypatch.setattr(SqsQueue, "depth", lambda _queue: RecordQueueDepth(0, 0, 0))
+    use_settings(monkeypatch, RecordQueueDepth(0, 0, 0), "TABLE", "BUS", "URGENT_TOPIC")
     monkeypatch.setattr("faultbridge.adapters.paging.confirmed_subscriptions", confirmed)
     rows = {row["what"]: row for row in desk.json("status", "--region", "eu-west-1")["waiting"]}
     row = rows["subscriptions"]

@@ -79,25 +79,8 @@ def test_a_case_is_watched_until_it_is_resolved(desk: Desk, monkeypatch: pytest.
     assert ran.code == 0
 
 
-def test_an_unknown_case_is_not_watched(desk: Desk) -> None:
-    assert desk("case", "watch", "c-unknown").code == 2
-
-
 def test_the_cluster_of_test_records_is_explained_where_it_is_listed(desk: Desk) -> None:
     assert desk("cluster", "list").err == ""
     wire_send_canary(desk.world.app).send()
     assert "faultbridge-canary" in {one["cluster"] for one in desk.json("cluster", "list")}
     assert "faultbridge-canary has no nodes" in desk("cluster", "list").err
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("timeline", "`late` marks an entry that was recorded more than two minutes after it happened"),
-        ("timeline", "in the order in which things happened, oldest first"),
-        ("explain", "Points weigh the evidence for each mechanism"),
-        ("pause", "`faultbridge case cancel` can stop a repair before the repair records its intent"),
-    ],
-)
-def test_the_help_explains_what_the_output_shows(desk: Desk, command: str, words: str) -> None:
-    assert words in " ".join(desk(command, "--help").out.split())

@@ -7,14 +7,13 @@ import io
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from faultbridge.cli.app import run
 from faultbridge.decode import registry
+from tests.cli.desk import Ran
 
 SAMPLES = Path(__file__).parents[1] / "decoders" / "samples"
 AT = "2026-02-03T12:00:00Z"
@@ -23,19 +22,6 @@ FIELDS = {
     "kind", "source", "code", "failure_mode", "severity", "action", "component", "observed_at", "node", "cluster",
     "message", "evidence", "attributes", "catalog", "record_id", "instance_id", "boot_id",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Ran:
-    """The exit code and the output of one call."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
 
 
 Call = Callable[..., Ran]

@@ -197,16 +197,6 @@ def test_a_cluster_without_tripped_breakers_lists_none(desk: Desk, close: tuple[
     assert desk.json("breaker", "--cluster", KEY.cluster, *close) == []
 
 
-def test_orders_for_an_unknown_cluster_or_case_are_rejected(desk: Desk) -> None:
-    for arguments in (
-        ("pause", "--cluster", "nowhere"),
-        ("breaker", "--cluster", "nowhere"),
-        ("case", "cancel", "c-x"),
-    ):
-        ran = desk(*arguments)
-        assert (ran.code, ran.out) == (2, "")
-
-
 def test_orders_for_a_node_record_the_operator(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
     assert desk.json("node", "quarantine", *node, "--reason", "cable")["status"] == "quarantined"
