@@ -125,12 +125,6 @@ def test_recover_with_an_epoch_continues_it_and_without_starts_another(desk: Des
     assert desk.json("recover", "--yes")["epoch"] == first["epoch"] + 1
 
 
-def test_erase_deletes_nothing_without_confirmation(desk: Desk) -> None:
-    ran = desk("erase", "train-a")
-    assert (ran.code, "give --yes" in ran.err) == (2, True)
-    assert desk.world.node().head.sequence > 0
-
-
 def test_erase_deletes_every_item_of_the_cluster(desk: Desk) -> None:
     assert desk.json("erase", "train-a", "--yes")["erased"] > 0
     assert [item for item in desk.world.ports.table.items() if "train-a" in str(item["pk"])] == []

@@ -48,9 +48,9 @@ def test_the_tables_fit_eighty_columns_or_name_what_is_missing(desk: Desk, wide:
 
 
 def test_an_unknown_job_is_refused_with_the_command_that_lists_jobs(desk: Desk) -> None:
-    ran = desk("job", "show", "1", "--cluster", CLUSTER)
-    assert ran.code != 0
-    assert "faultbridge job list" in ran.err
+    for command in (("job", "show", "1"), ("explain", "--job", "1")):
+        ran = desk(*command, "--cluster", CLUSTER)
+        assert (ran.code, "unknown job in cluster" in ran.err, "faultbridge job list" in ran.err) == (2, True, True)
 
 
 def fail(desk: Desk, *texts: str) -> None:
@@ -145,26 +145,17 @@ def test_explain_takes_a_case_of_a_node_without_a_job(desk: Desk) -> None:
         ("--case", "c-1", "--cluster", CLUSTER),
         ("--record",),
         ("--record", "--at", "1h", "--cluster", CLUSTER),
+        ("--job", "1"),
+        ("--cluster", CLUSTER),
+        ("--at", "1h"),
+        ("--job", "1", "--at", "1h", "--cluster", CLUSTER),
+        (),
     ],
-    ids=" ".join,
-)
-def test_a_case_and_a_record_need_the_options_that_fit(desk: Desk, options: tuple[str, ...]) -> None:
-    ran = desk("explain", *options)
-    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [("--job", "1"), ("--cluster", CLUSTER), ("--at", "1h"), ("--job", "1", "--at", "1h", "--cluster", CLUSTER), ()],
     ids=" ".join,
 )
 def test_options_of_explain_that_do_not_fit_are_wrong_usage(desk: Desk, options: tuple[str, ...]) -> None:
     ran = desk("explain", *options)
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
-
-
-def test_an_unknown_job_is_named(desk: Desk) -> None:
-    assert "unknown job in cluster" in desk("explain", "--job", "1", "--cluster", CLUSTER).err
 
 
 def start_ranks(desk: Desk, *options: str) -> Any:

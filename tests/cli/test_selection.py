@@ -12,7 +12,6 @@ import pytest
 from faultbridge.cli.render import times
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.react import wire_react
-from faultbridge.serve.wiring.services import wire_registration
 from tests.builders import KEY
 from tests.cli.builders import Terminal
 from tests.cli.desk import Desk
@@ -77,6 +76,7 @@ def test_counts_name_each_value_of_a_fact(fleet: Desk, noun: tuple[str, ...]) ->
     assert {"code": "xid.79", "count": 1} in fleet.json(*noun, "--by", "code")
     assert {"rack": "r-1", "count": 1} in fleet.json(*noun, "--by", "rack")
     assert fleet(*noun, "--by", "moon").code == 2
+    assert {"group": "blue", "count": 1} in fleet.json("node", "list", "--by", "group")
 
 
 def test_faults_of_a_week_are_counted_by_rack_in_all_clusters(fleet: Desk) -> None:
@@ -119,8 +119,3 @@ def test_times_are_local_on_a_terminal_and_utc_in_a_pipe(monkeypatch: pytest.Mon
     assert times.stated_time(at) == "2026-02-03 13:00:00 CET"
     assert times.short_time("2026-02-03T12:00:00Z") == "2026-02-03 13:00:00"
     assert times.parse_time("2026-02-03 13:00", now) == at, "a time is typed as it is printed"
-
-
-def test_a_registered_group_is_part_of_the_count(fleet: Desk) -> None:
-    assert wire_registration(fleet.world.app).cluster("train-b")
-    assert {"group": "blue", "count": 1} in fleet.json("node", "list", "--by", "group")

@@ -35,6 +35,9 @@ def assert_refused(desk: Desk, command: tuple[str, ...], option: str, time: str)
         (("policy", "backtest", "policy.yaml", *IN), "--until"),
         (("device", "offenders", *IN), "--since"),
         (("gpus", *IN), "--since"),
+        (("explain", *IN), "--at"),
+        (("job", "start", "8", "--node", KEY.node, *IN), "--at"),
+        (("job", "end", "8", *IN), "--at"),
     ],
 )
 def test_a_time_outside_the_limits_of_the_api_is_wrong_usage(

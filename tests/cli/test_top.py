@@ -50,10 +50,6 @@ def test_one_look_as_json_has_every_list(desk: Desk) -> None:
     assert (document["incidents"], document["breakers"]) == ([], [])
 
 
-def test_an_unknown_cluster_is_wrong_usage(desk: Desk) -> None:
-    assert desk("top", "--cluster", "nowhere").code == 2
-
-
 def test_each_place_lists_what_opens_the_next_one(desk: Desk, session: Session) -> None:
     broken(desk)
     fleet = read_table(session, Place())

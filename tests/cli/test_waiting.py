@@ -1,4 +1,4 @@
-"""The option `--wait`: a list waits for its first row, a cluster for its health, a policy until it applies."""
+"""The option `--wait`: a list waits for its first row, a cluster for its health."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.wiring.services import wire_controls
 from tests.builders import KEY
 from tests.cli.desk import Desk
-from tests.cli.orders import APPROVAL_POLICY, case_for_approval
+from tests.cli.orders import case_for_approval
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY
@@ -103,11 +103,3 @@ def test_a_cluster_is_shown_when_it_is_healthy(desk: Desk, at_poll: AtPoll) -> N
     ran = desk("cluster", "show", "lab", "--wait", "9")
     assert ran.code == 0
     assert [line.split(maxsplit=1)[-1] for line in ran.out.splitlines()] == ["lab", "healthy", "status  1 healthy"]
-
-
-def test_a_new_policy_is_awaited_until_it_applies(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("faultbridge.cli.commands.policy.policy.time.sleep", pauses.append)
-    assert desk("policy", "put", "-", "--yes", given=APPROVAL_POLICY).code == 0
-    assert desk("policy", "put", "-", "--yes", "--wait", given=APPROVAL_POLICY).code == 0
-    assert pauses == [15]

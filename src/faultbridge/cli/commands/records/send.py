@@ -43,14 +43,7 @@ from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.rejects import Reject
 from faultbridge.record.recover import RecoverTable
 from faultbridge.repair.spares.reconcile import drop_taken_spares
-from faultbridge.serve.ingest.send import (
-    DeliveryAudit,
-    RawInput,
-    Redrive,
-    Send,
-    audit_deliveries,
-    read_outcomes,
-)
+from faultbridge.serve.ingest.send import DeliveryAudit, RawInput, Redrive, Send, audit_deliveries, read_outcomes
 from faultbridge.serve.ops.erase import Erase
 from faultbridge.serve.wiring.services import wire_rejects, wire_step_runner
 
