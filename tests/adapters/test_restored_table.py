@@ -112,4 +112,4 @@ def test_after_a_restore_and_a_recovery_the_record_is_whole_and_no_event_id_is_u
 
 def event_ids(table: Any) -> set[str]:
     lines = Timeline(table).entries(TimelineQuery("train-a"))
-    return {line.event["metadata"]["event_id"] for line in lines}
+    return {line.event.metadata.event_id for line in lines}

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from faultbridge.model.errors import Misconfigured
-from faultbridge.model.settings import DESCRIPTIONS, Settings, Variable
+from faultbridge.model.settings import Settings, Variable
 
 NAMES = sorted(name for name, member in inspect.getmembers(Settings) if isinstance(member, Variable))
 DEFAULTS = {
@@ -49,6 +49,9 @@ DEFAULTS = {
 }
 
 
+DESCRIPTIONS = {name: one.description for name, one in vars(Settings).items() if isinstance(one, Variable)}
+
+
 def test_only_faultbridge_variables_are_kept() -> None:
     settings = Settings.from_environment({"FAULTBRIDGE_TABLE": "t", "PATH": "/bin"})
     assert settings.variables == {"FAULTBRIDGE_TABLE": "t"}
@@ -61,7 +64,7 @@ def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_variable_has_a_property_and_a_meaning() -> None:
-    assert sorted(name.lower() for name in DESCRIPTIONS) == NAMES
+    assert sorted(DESCRIPTIONS) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -70,7 +73,7 @@ def test_a_missing_variable_has_a_default_or_is_named_with_its_meaning(name: str
         value = getattr(Settings(), name)
     except Misconfigured as error:
         value = str(error)
-    assert value in (DEFAULTS.get(name), f"FAULTBRIDGE_{name.upper()} is not set ({DESCRIPTIONS[name.upper()]})")
+    assert value in (DEFAULTS.get(name), f"FAULTBRIDGE_{name.upper()} is not set ({DESCRIPTIONS[name]})")
 
 
 def test_an_empty_variable_counts_as_missing() -> None:

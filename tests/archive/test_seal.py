@@ -55,7 +55,7 @@ def kept(misdelivery: str | None = None, **others) -> ArchiveWorld:
 
 
 def event_ids(lines) -> list[str]:
-    return [line.event["metadata"]["event_id"] for line in lines]
+    return [line.event.metadata.event_id for line in lines]
 
 
 def expiring(world: ArchiveWorld) -> list[str]:
@@ -370,7 +370,7 @@ def test_the_schedule_anchors_each_hour_and_seals_each_day_once_two_hours_after_
 
 def anchors_on_chain(world: ArchiveWorld) -> list[dict]:
     lines = Timeline(world.table).entries(TimelineQuery("train-a"))
-    return [line.event["data"]["facts"] for line in lines if line.event["data"].get("kind") == "anchor"]
+    return [line.event.data.facts for line in lines if getattr(line.event.data, "kind", None) == "anchor"]
 
 
 def test_each_anchor_is_recorded_once_on_the_clusters_own_stream() -> None:
@@ -447,5 +447,5 @@ def test_a_time_window_reads_only_the_objects_of_its_days() -> None:
     world.archive.seam.calls.clear()
     since = world.clock.now() - timedelta(hours=1)
     (line,) = ReadArchive(world.archive).entries(TimelineQuery("train-a", since=since))
-    assert line.event["data"]["text"] == "later"
+    assert line.event.data.text == "later"
     assert len(world.archive.seam.named("objects.get")) == 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
-from typing import Any
 
 from faultbridge.cli.commands.embedded.demo import demo_records
-from faultbridge.decide.backtest.record import Replayed
+from faultbridge.decide.backtest.record import Event, Replayed
 from faultbridge.decide.backtest.replay import Evidence, replay
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decode import data
@@ -27,8 +25,6 @@ from tests.sim.fault_injection import MAX_CALLS_PER_ACTION, draw_fault_profile
 from tests.sim.history import build_system, draw_growing, draw_nodes_in_rack
 from tests.sim.rest import come_to_rest
 from tests.sim.simulated_system import REPAIRED, SimulatedSystem
-
-Event = Mapping[str, Any]
 
 
 def recorded(table: Table, cluster: str) -> list[Event]:

@@ -13,6 +13,7 @@ from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import BreakerLimit, Control
 from faultbridge.model.enums import Actor
+from faultbridge.model.recorded import read_event
 from faultbridge.model.values import replace
 from tests.builders import NOON
 
@@ -27,7 +28,7 @@ def replay() -> ClusterReplay:
 
 def change(to: str, at: datetime, actor: Actor = Actor.SWEEP) -> Commit:
     data: dict[str, Any] = {"kind": "breaker", "to": to, "domain": None, "reason": "recorded"}
-    return Commit(at, None, actor, ({"metadata": {"event_type": "Cluster Safety Change"}, "data": data},))
+    return Commit(at, None, actor, (read_event({"metadata": {"event_type": "Cluster Safety Change"}, "data": data}),))
 
 
 def stays_open(*commits: Commit) -> bool:

@@ -63,16 +63,16 @@ def test_a_decision_under_a_policy_that_was_put_meanwhile_is_explained(
 ) -> None:
     events, policy, config = simulated(seed, 60)
     document = backtest_document(config.cluster, events, replayed(events, policy, config), policy.version)
-    counts = document["decisions"]
-    assert counts["explained"] == counts["compared"] - counts["same"] == differing
-    assert re.match(explanation, document["differences"][0]["explanation"])
+    counts = document.decisions
+    assert counts.explained == counts.compared - counts.same == differing
+    assert re.match(explanation, document.differences[0].explanation)
 
 
 def test_a_policy_that_the_record_never_names_explains_nothing() -> None:
     events, policy, config = simulated(30, 60)
     document = backtest_document(config.cluster, events, replayed(events, policy, config), "another")
-    assert document["decisions"]["explained"] == 0
-    assert all(one["explanation"] is None for one in document["differences"])
+    assert document.decisions.explained == 0
+    assert all(one.explanation is None for one in document.differences)
 
 
 def test_ten_weeks_of_a_fleet_give_their_decisions() -> None:
@@ -114,5 +114,5 @@ def test_a_year_of_a_fleet_gives_its_decisions() -> None:
 @pytest.mark.parametrize("seed", [6, 20, 47, 58])
 def test_each_difference_of_a_long_history_is_explained(seed: int) -> None:
     events, policy, config = simulated(seed, 60)
-    counts = backtest_document(config.cluster, events, replayed(events, policy, config), policy.version)["decisions"]
-    assert counts["compared"] == counts["same"] + counts["explained"]
+    counts = backtest_document(config.cluster, events, replayed(events, policy, config), policy.version).decisions
+    assert counts.compared == counts.same + counts.explained

@@ -15,7 +15,7 @@ from faultbridge.cli.commands.fleet import node
 from faultbridge.cli.stack.session import Session
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.react import wire_react
-from faultbridge.serve.ingest.outcomes import outcome_lines
+from faultbridge.serve.ingest.outcomes import outcome_line
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.sim.fakes import FakeReceipts
@@ -74,7 +74,6 @@ class Desk:
         while received := queue.receive():
             deliveries = [Delivery(one.handle, one.body, one.sent_at) for one in received]
             ingested = wire_ingest(self.world.app).ingest(deliveries)
-            for line in outcome_lines(ingested.outcomes):
-                self.receipts.write(line)
+            self.receipts.write(outcome_line(ingested.outcomes))
             for one in received:
                 queue.delete(one)

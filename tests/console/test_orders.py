@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from faultbridge.model.event_data import NoteData
 from faultbridge.model.nodes import NodeKey
 from faultbridge.record.timeline import TimelineQuery
 from faultbridge.repair.case_orders import OperatorOrder
@@ -39,8 +40,9 @@ def path_of(site: Site, kind: str) -> str:
 def orders(site: Site) -> list[tuple[str, str]]:
     """Return the recorded orders of people: who, and what with the reason."""
     lines = wire_facts(site.world.app).timeline.entries(TimelineQuery("train-a"))
-    found = [line.event["data"] for line in lines]
-    return [(one["operator"], one.get("text") or one["reason"]) for one in found if one.get("operator")]
+    found = [line.event.data for line in lines]
+    said = [(one, getattr(one, "operator", None)) for one in found]
+    return [(who, one.text if isinstance(one, NoteData) else one.reason) for one, who in said if who]
 
 
 EFFECTS = {

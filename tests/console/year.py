@@ -26,7 +26,7 @@ from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head, NodeKey, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage import incidents, items, jobs, keys
-from faultbridge.model.storage.projections import derived_rows, index_rows
+from faultbridge.model.storage.projections import index_rows, projection_writes
 from faultbridge.model.storage.writes import Item, Put
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
@@ -117,7 +117,8 @@ class YearItems:
         state = replace(state, shard=shard, head=replace(head, version=1))
         yield items.state_item(state, self.now)
         yield new_row(state, self.now, described=True).item
-        yield from derived_rows(state, self.now)
+        rows = (one.item for one in projection_writes(NodeState(key), state, self.now) if isinstance(one, Put))
+        yield from (row for row in rows if row["sk"] != "CASE")
         return state
 
     def _case(self, key: NodeKey, cycle: int) -> Case:

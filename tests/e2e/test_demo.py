@@ -76,7 +76,7 @@ def test_both_programs_compute_the_same_service_level_of_the_demo(
 ) -> None:
     cluster, archive = demo["cluster"], installation.application.ports.archive
     since, until = (to_text(datetime.now(UTC) + offset) for offset in (-timedelta(days=1), timedelta(0)))
-    recorded = {line.event["metadata"]["event_id"] for line in installation.timeline.entries(TimelineQuery(cluster))}
+    recorded = {line.event.metadata.event_id for line in installation.timeline.entries(TimelineQuery(cluster))}
 
     def copied() -> bool:
         for key in archive.list(f"archive/cluster={cluster}/"):

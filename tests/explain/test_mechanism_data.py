@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from faultbridge.decode.data import load_catalog, packaged_json
 from faultbridge.decode.data.patterns import check_repetitions
 from faultbridge.explain.verdict.document import broken_cases, verdict_on
-from faultbridge.explain.verdict.mechanisms import DOMAINS, SCHEMA, extended_book, packaged_book
+from faultbridge.explain.verdict.mechanisms import DOMAINS, SCHEMA, GoldenCase, extended_book, packaged_book
 from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.values import replace
@@ -27,7 +27,7 @@ def test_every_packaged_golden_case_passes() -> None:
 def test_a_golden_case_with_another_result_is_reported() -> None:
     book = packaged_book()
     first, *others = book.mechanisms
-    wrong = replace(first, cases=({"signals": ["+0 job - python.user_error"], "verdict": "STOP"},))
+    wrong = replace(first, cases=(GoldenCase(("+0 job - python.user_error",), Outlook.STOP),))
     pattern = replace(book.patterns[0], cases=("something else",))
     broken = list(broken_cases(replace(book, mechanisms=(wrong, *others), patterns=(pattern,))))
     assert [one.split(":")[0] for one in broken[:2]] == [f"pattern {pattern.name}", f"mechanism {first.name}"]

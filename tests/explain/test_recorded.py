@@ -15,6 +15,7 @@ from faultbridge.explain.signals.read_files import AFTER_END, RecordedWindow, re
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.verdict import Verdict
 from faultbridge.model.enums import Outlook
+from faultbridge.model.recorded import read_event
 from faultbridge.model.times import to_text
 from tests.builders import NOON
 from tests.explain.verdicts import verdict
@@ -25,7 +26,7 @@ WINDOW = RecordedWindow("job 1", "train-a", frozenset({"n-1", "n-2"}), NOON - ti
 def fault(node: str = "n-1", code: str = "xid.79", at: datetime = NOON, **data: Any) -> dict[str, Any]:
     component = {"type": "gpu", "pci": "0000:c1:00", "name": None}
     return {
-        "metadata": {"cluster": "train-a", "node": node, "sequence": 7},
+        "metadata": {"event_type": "Node Fault Detected", "cluster": "train-a", "node": node, "sequence": 7},
         "data": {
             "code": code,
             "component": component,
@@ -40,7 +41,7 @@ def fault(node: str = "n-1", code: str = "xid.79", at: datetime = NOON, **data: 
 
 def read(*events: dict[str, Any], **heartbeats: datetime) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
     named = {name.replace("_", "-"): at for name, at in heartbeats.items()}
-    return recorded_evidence(WINDOW, events, named, {"xid.94": Role.CASCADE})
+    return recorded_evidence(WINDOW, map(read_event, events), named, {"xid.94": Role.CASCADE})
 
 
 def test_a_recorded_fault_is_evidence_of_its_node_with_its_place_in_the_timeline() -> None:

@@ -16,6 +16,7 @@ from faultbridge.explain.verdict.mechanisms import packaged_weights
 from faultbridge.explain.verdict.verdict import decide
 from faultbridge.model.cluster.jobs import node_of_rank, rank_text
 from faultbridge.model.enums import Outlook
+from faultbridge.model.event_data import json_text
 from tests.explain.verdicts import BOOK, NODES, decided, evidence_in, text_file, verdict
 
 pytestmark = pytest.mark.slow
@@ -28,7 +29,8 @@ TWO_NODES = {rank: f"n-{1 + rank // 8}" for rank in range(16)}
 
 def document(*files: InputFile, nodes: Mapping[int, str] = NODES) -> dict[str, Any]:
     evidence = evidence_in(files, nodes)
-    return verdict_document(decide(evidence, BOOK.mechanisms, packaged_weights(), nodes), evidence, RankMap(nodes))
+    found = decide(evidence, BOOK.mechanisms, packaged_weights(), nodes)
+    return json.loads(json_text(verdict_document(found, evidence, RankMap(nodes))))
 
 
 def job(text: str) -> InputFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from datetime import timedelta
 from typing import Any
@@ -44,7 +45,7 @@ def deliveries(world: World) -> list[Delivery]:
 def notes(world: World) -> list[Any]:
     """Return the canary notes as events of the bus."""
     lines = Timeline(world.ports.table).entries(TimelineQuery(cluster=CLUSTER))
-    return [line.event for line in lines if line.event["metadata"]["event_type"] == "Node Note Recorded"]
+    return [json.loads(line.body) for line in lines if line.event.metadata.event_type == "Node Note Recorded"]
 
 
 def waiting(world: World, what: str) -> BacklogItem:

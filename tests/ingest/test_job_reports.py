@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from faultbridge.decide.normalize.trust import EVENT_BUS
 from faultbridge.model.cluster.jobs import Job
+from faultbridge.model.event_data import JobData
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.records import JOB_REPORT, Outcome
 from faultbridge.model.storage.wire.message import Message, encode_message
@@ -113,8 +114,8 @@ def test_a_later_start_that_a_collector_observes_ends_the_run_whose_end_was_not_
 def changes(world: World) -> list[tuple[str, str | None]]:
     """Return what the entries of the job state, with the outcome of each end."""
     lines = Timeline(world.ports.table).entries(TimelineQuery(CLUSTER, job="88213"))
-    data = [one.event["data"] for one in lines]
-    return [(one["change"], one.get("outcome")) for one in data]
+    data = [one.event.data for one in lines]
+    return [(one.change, one.outcome) for one in data if isinstance(one, JobData)]
 
 
 def test_a_heartbeat_arrives_by_the_bus(world: World) -> None:

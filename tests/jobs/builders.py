@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from faultbridge.model.enums import CaseStatus, ProviderFailure
+from faultbridge.model.recorded import as_structure
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.values import replace
+from faultbridge.model.verdicts import JobVerdictDocument
 from tests.jobs.resume import break_and_end, jobs, started
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import FakeJobCallback
@@ -27,10 +29,10 @@ SIGNAL = {"name": "python.error", "trust": "job", "node": None, "rank": 3, "at":
 SECRET = "api_key=hunter2"
 
 
-def document(verdict: str = "STOP", **facts: Any) -> dict[str, Any]:
+def document(verdict: str = "STOP", **facts: Any) -> JobVerdictDocument:
     """Return the document of a verdict, as `faultbridge explain --json` prints it."""
     point = {"weight": "decisive", "points": 8, "signal": {**SIGNAL, "text": SECRET}}
-    return {
+    found = {
         "verdict": verdict,
         "nodes": [],
         "check": [],
@@ -47,6 +49,7 @@ def document(verdict: str = "STOP", **facts: Any) -> dict[str, Any]:
         "repairs": [],
         **facts,
     }
+    return as_structure(JobVerdictDocument, found)
 
 
 def configure(world: World, *names: str) -> None:

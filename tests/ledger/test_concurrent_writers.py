@@ -145,9 +145,7 @@ def test_a_canary_that_two_workers_process_at_once_is_recorded_once() -> None:
         world.ports.seam, LAST_RECORDED, lambda: wire_ingest(world.app).ingest([replace(delivery, id="m-2")])
     )
     assert set(wire_ingest(world.app).ingest([delivery]).failed) == {"m-1"}
-    notes = [
-        line.event["metadata"]["event_type"] for line in Timeline(world.ports.table).entries(TimelineQuery(CANARIES))
-    ]
+    notes = [line.event.metadata.event_type for line in Timeline(world.ports.table).entries(TimelineQuery(CANARIES))]
     assert notes.count("Node Note Recorded") == 1
 
 

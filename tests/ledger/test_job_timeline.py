@@ -10,6 +10,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.jobs import RESUME_WITHIN
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NoteKind
+from faultbridge.model.event_data import NoteData
 from faultbridge.model.nodes import NodeState
 from faultbridge.record import timeline as job_timeline
 from faultbridge.record.queries import SKEW, node_head, recorded_job
@@ -34,16 +35,16 @@ def repaired() -> World:
 
 def test_a_job_shows_the_faults_the_case_and_the_repair_of_its_affected_nodes_and_of_no_other() -> None:
     lines = list(Timeline(repaired().table).entries(QUERY))
-    metadata = [line.event["metadata"] for line in lines]
-    assert {one["event_type"] for one in metadata} >= {
+    metadata = [line.event.metadata for line in lines]
+    assert {one.event_type for one in metadata} >= {
         "Job Change",
         "Node Fault Detected",
         "Node Status Change",
         "Case Status Change",
         "Node Replacement Step",
     }
-    assert {one["node"] for one in metadata} == {None, "node-1"}
-    assert [one["recorded_at"] for one in metadata] == sorted(one["recorded_at"] for one in metadata)
+    assert {one.node for one in metadata} == {None, "node-1"}
+    assert [one.recorded_at for one in metadata] == sorted(one.recorded_at for one in metadata)
 
 
 def test_pages_and_the_newest_entries_are_those_of_the_whole_timeline() -> None:
@@ -78,7 +79,7 @@ def test_entries_up_to_five_minutes_after_the_job_may_resume_are_part_of_it() ->
     for text in ("still part of it", "too late"):
         note(world, text)
         world.clock.advance(timedelta(milliseconds=1))
-    texts = [line.event["data"].get("text") for line in Timeline(world.table).entries(QUERY)]
+    texts = [getattr(line.event.data, "text", None) for line in Timeline(world.table).entries(QUERY)]
     assert (len(texts), texts[-1]) == (before + 1, "still part of it")
 
 
@@ -113,8 +114,8 @@ def test_entries_from_five_minutes_before_the_start_of_the_job_are_part_of_it() 
 
 def note_texts(world: World) -> list[str]:
     """Return the texts of the notes in the timeline of job 1."""
-    data = [line.event["data"] for line in Timeline(world.table).entries(QUERY)]
-    return [one["text"] for one in data if "text" in one]
+    data = [line.event.data for line in Timeline(world.table).entries(QUERY)]
+    return [one.text for one in data if isinstance(one, NoteData)]
 
 
 def note(world: World, text: str) -> None:

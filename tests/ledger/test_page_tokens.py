@@ -82,14 +82,14 @@ def test_a_window_holds_the_newest_entries_of_its_span_and_states_whether_there_
     span = NOON + timedelta(minutes=since), NOON + timedelta(minutes=until)
     lines, older = TIMELINE.window(CLUSTER, NODE, HEAD, span, limit)
     expected = [number + 1 for number in range(60) if since <= number < until]
-    assert [line.event["metadata"]["sequence"] for line in lines] == expected[-limit:]
+    assert [line.event.metadata.sequence for line in lines] == expected[-limit:]
     assert older is (len(expected) > limit)
 
 
 @pytest.mark.parametrize("span", [(None, None), (NOON - timedelta(days=1), None)])
 def test_a_window_without_limits_ends_with_the_last_entry(span: tuple[datetime | None, datetime | None]) -> None:
     lines, older = TIMELINE.window(CLUSTER, NODE, HEAD, span, 10)
-    assert [line.event["metadata"]["sequence"] for line in lines] == list(range(51, 61))
+    assert [line.event.metadata.sequence for line in lines] == list(range(51, 61))
     assert older
 
 

@@ -64,7 +64,7 @@ def recover(world: ArchiveWorld) -> RecoverTable:
 
 def event_ids(*worlds: ArchiveWorld) -> list[str]:
     lines = [line for world in worlds for line in Timeline(world.table).entries(TimelineQuery("train-a"))]
-    return list({line.hash: line.event["metadata"]["event_id"] for line in lines}.values())
+    return list({line.hash: line.event.metadata.event_id for line in lines}.values())
 
 
 def test_a_cordon_that_the_restored_table_has_as_confirmed_is_requested_again() -> None:
@@ -150,10 +150,10 @@ def test_a_recovered_record_has_no_breaks_and_names_its_last_restored_entry(anch
     (note,) = [
         one
         for one in Timeline(restored.table).entries(TimelineQuery("train-a", "n-1"))
-        if one.event["metadata"]["epoch"] == 2
+        if one.event.metadata.epoch == 2
     ]
-    assert "entry 5 are in the archive only" in note.event["data"]["text"]
-    assert note.event["data"]["operator"] == "arn:aws:iam::1:user/a"
+    assert "entry 5 are in the archive only" in note.event.data.text
+    assert note.event.data.operator == "arn:aws:iam::1:user/a"
 
 
 def restored_without_the_last_anchored_note() -> ArchiveWorld:
@@ -188,7 +188,7 @@ def test_the_archive_still_contains_entries_that_the_table_lost() -> None:
     restored.publish()
     table = Timeline(restored.table).entries(TimelineQuery("train-a", "n-1"))
     texts = [
-        line.event["data"].get("text")
+        getattr(line.event.data, "text", None)
         for line in ReadArchive(restored.archive).entries(TimelineQuery("train-a", "n-1"), table)
     ]
     assert "lost with the table" in texts

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Rejected
-from faultbridge.model.times import from_text, to_text
+from faultbridge.model.recorded import as_structure
+from faultbridge.model.times import to_text
 from faultbridge.record import timeline as module
 from faultbridge.record.timeline import Line, Timeline, TimelineQuery, follow, is_late, sort_by_occurrence
 from tests.builders import NOON, fault
@@ -18,7 +20,7 @@ from tests.ingest.world import LedgerFixture
 
 
 def texts(lines: Iterator[Line] | tuple[Line, ...] | list[Line]) -> list[str]:
-    return [line.event["data"].get("text") or line.event["metadata"]["event_type"] for line in lines]
+    return [getattr(line.event.data, "text", None) or line.event.metadata.event_type for line in lines]
 
 
 def timeline_of_six_nodes(**others: Any) -> tuple[LedgerFixture, Timeline]:
@@ -55,13 +57,13 @@ def test_the_timeline_of_a_node_contains_only_that_node() -> None:
 def test_a_window_includes_its_start_and_excludes_its_end(node: str | None) -> None:
     world, timeline = timeline_of_six_nodes()
     whole = list(timeline.entries(TimelineQuery("train-a", node)))
-    recorded = [line.event["metadata"]["recorded_at"] for line in whole]
+    recorded = [line.event.metadata.recorded_at for line in whole]
     now = world.clock.now()
     for hours in range(-1, 6):
         since, until = now - timedelta(minutes=hours), now - timedelta(minutes=hours - 2)
         window = TimelineQuery("train-a", node, since=since, until=until)
-        inside = [at for at in recorded if f"{since:%H:%M:%S}" <= at[11:19] < f"{until:%H:%M:%S}"]
-        assert [line.event["metadata"]["recorded_at"] for line in timeline.entries(window)] == inside
+        inside = [at for at in recorded if since <= at < until]
+        assert [line.event.metadata.recorded_at for line in timeline.entries(window)] == inside
 
 
 def test_a_recent_window_of_a_long_history_needs_fewer_requests_than_the_history() -> None:
@@ -86,8 +88,8 @@ def test_filters_by_type_and_severity() -> None:
     types = TimelineQuery("train-a", types=("Node Fault Detected",))
     assert texts(timeline.entries(types)) == ["Node Fault Detected"]
     severe = TimelineQuery("train-a", severities=("fatal",))
-    found = [line.event["metadata"] for line in timeline.entries(severe)]
-    assert {metadata["node"] for metadata in found} == {"n-9"}
+    found = [line.event.metadata for line in timeline.entries(severe)]
+    assert {metadata.node for metadata in found} == {"n-9"}
 
 
 def test_the_timeline_of_a_case_contains_all_its_entries() -> None:
@@ -124,7 +126,7 @@ def test_the_newest_entries_before_an_instant_are_found_behind_later_ones(node: 
         world.pass_time(hours=1)
         world.note(world.register_node("n-3"), text)
     every = list(timeline.entries(TimelineQuery("train-a", node)))
-    until = from_text(every[-2].event["metadata"]["recorded_at"])
+    until = every[-2].event.metadata.recorded_at
     assert timeline.newest(TimelineQuery("train-a", node, until=until), 2) == (tuple(every[-4:-2]), True)
 
 
@@ -193,7 +195,7 @@ def test_a_late_entry_is_marked_and_sorted_by_occurrence() -> None:
     world.note(key, "long ago", at=world.clock.now() - timedelta(minutes=30))
     lines = sort_by_occurrence(list(Timeline(world.table).entries(TimelineQuery("train-a", "n-1"))))
     assert texts(lines) == ["Node Status Change", "long ago", "first"]
-    assert [is_late(line.event) for line in lines] == [False, True, False]
+    assert [is_late(line.event.metadata) for line in lines] == [False, True, False]
 
 
 @pytest.mark.parametrize(("milliseconds", "late"), [(120_000, False), (120_001, True)])
@@ -201,7 +203,7 @@ def test_an_entry_is_late_if_it_was_recorded_more_than_two_minutes_after_it_happ
     milliseconds: int, late: bool
 ) -> None:
     times = {"occurred_at": to_text(NOON), "recorded_at": to_text(NOON + timedelta(milliseconds=milliseconds))}
-    assert is_late({"metadata": times}) is late
+    assert is_late(as_structure(EntryMetadata, times)) is late
 
 
 def test_a_stream_is_read_from_an_entry_on_up_to_a_limit() -> None:

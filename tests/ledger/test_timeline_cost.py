@@ -69,7 +69,7 @@ def test_the_pages_of_a_cluster_contain_every_entry_once(entries) -> None:
     timeline, token, ids = Timeline(history(entries, NODES, SHARDS)), None, []
     while True:
         lines, token = timeline.page(TimelineQuery(CLUSTER), 1_000, token)
-        ids += [line.event["metadata"]["event_id"] for line in lines]
+        ids += [line.event.metadata.event_id for line in lines]
         if token is None:
             break
     assert len(ids) == len(set(ids)) == entries

@@ -25,7 +25,7 @@ def gpu(**others: Any) -> Component:
 
 def entries_of(timeline: Timeline, **query: Any) -> list[tuple[str, str]]:
     lines = timeline.entries(TimelineQuery(**query))
-    return [(line.event["metadata"]["node"], line.event["metadata"]["event_type"]) for line in lines]
+    return [(line.event.metadata.node, line.event.metadata.event_type) for line in lines]
 
 
 @pytest.mark.parametrize("name", [UUID, SERIAL])
@@ -97,7 +97,7 @@ def test_a_job_query_returns_the_entries_that_name_the_job() -> None:
     assert entries_of(timeline, cluster="train-a", job="4712") == []
     first, token = timeline.page(TimelineQuery("train-a", job="4711"), 1)
     rest, end = timeline.page(TimelineQuery("train-a", job="4711"), 1, token)
-    assert [line.event["metadata"]["node"] for line in (*first, *rest)] == ["n-1", "n-2"]
+    assert [line.event.metadata.node for line in (*first, *rest)] == ["n-1", "n-2"]
     assert end is None
 
 
@@ -111,7 +111,7 @@ def test_a_job_query_with_a_case_or_a_device_returns_only_entries_of_both() -> N
         world.note(key, job, case_id=case_id, type=EntryType.JOB, data=job_data(job, job))
     timeline = Timeline(world.table)
     both = list(timeline.entries(TimelineQuery("train-a", case=case.id, job="4711")))
-    assert [(one.event["data"]["reason"], one.event["metadata"]["case_id"]) for one in both] == [("4711", case.id)]
+    assert [(one.event.data.reason, one.event.metadata.case_id) for one in both] == [("4711", case.id)]
     assert len(list(timeline.entries(TimelineQuery("train-a", job="4711")))) == 2
     assert entries_of(timeline, cluster="train-a", device=SERIAL)
     assert entries_of(timeline, cluster="train-a", device=SERIAL, job="4711") == []
@@ -150,8 +150,7 @@ def test_a_code_query_returns_the_entries_with_the_code() -> None:
     kinds = entries_of(Timeline(world.table), cluster="train-a", codes=("xid.92",))
     assert (key.node, EntryType.FAULT_DETECTED.value) in kinds
     codes = [
-        line.event["data"]["code"]
-        for line in Timeline(world.table).entries(TimelineQuery("train-a", codes=("xid.92",)))
+        line.event.data.code for line in Timeline(world.table).entries(TimelineQuery("train-a", codes=("xid.92",)))
     ]
     assert set(codes) == {"xid.92"}
 

@@ -143,4 +143,4 @@ def _note(installation: Installation, config: ClusterConfig, text: str) -> None:
 def _ids(installation: Installation) -> dict[str, str]:
     """The hash of each event by its id."""
     lines = Timeline(installation.ports.table).entries(TimelineQuery(CLUSTER))
-    return {line.event["metadata"]["event_id"]: line.hash for line in lines}
+    return {line.event.metadata.event_id: line.hash for line in lines}

@@ -156,7 +156,7 @@ UNITS = (
 @pytest.mark.parametrize("unit", UNITS)
 def test_crafted_text_takes_a_bounded_multiple_of_the_time_of_ordinary_text(unit: str) -> None:
     # All hints occur, so that every pattern is searched.
-    start = b" ".join(hint for pattern in secret_patterns() for hint in pattern.hints) + b" "
+    start = b" ".join(hint.encode() for pattern in secret_patterns() for hint in pattern.hints) + b" "
     ordinary, crafted = (start + text * (65_536 // len(text)) for text in (ORDINARY, unit.encode()))
     quarter = crafted[:16_384]
     for _ in range(5):

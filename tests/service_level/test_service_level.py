@@ -69,7 +69,7 @@ def check_equal(recompute: ModuleType, ports: SimulatedPorts, folder: Path, rand
     """Assert that both programs print the same documents for some periods of each cluster."""
     write_archive(ports, folder)
     events = list(Timeline(ports.table).entries(TimelineQuery(CLUSTER)))
-    end = max(from_text(line.event["metadata"]["recorded_at"]) for line in events) + timedelta(hours=1)
+    end = max(line.event.metadata.recorded_at for line in events) + timedelta(hours=1)
     whole = (START - timedelta(days=1), end)
     length = (end - START) // timedelta(milliseconds=1)
     first, last = sorted(random.sample(range(length), 2))

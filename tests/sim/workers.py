@@ -21,7 +21,7 @@ from faultbridge.serve.entrypoints.publish import wire_publish
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.gateway.webhooks import WebhookRequest, request_content, sign
-from faultbridge.serve.ingest.outcomes import outcome_lines
+from faultbridge.serve.ingest.outcomes import outcome_line
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ingest.send import RawInput, Send
 from faultbridge.serve.ops.react import status_causes
@@ -102,8 +102,7 @@ class Workers:
         self._batches += 1
         with self._process(f"ingest-{self._batches % 2}") as application:
             found = wire_ingest(application).ingest([self._delivery(message) for message in batch])
-            for line in outcome_lines(found.outcomes):
-                self._ports.receipts.write(line)
+            self._ports.receipts.write(outcome_line(found.outcomes))
             return set(found.failed)
 
     def publish(self, entries: Sequence[Item]) -> None:

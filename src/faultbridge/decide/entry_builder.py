@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import UNSET
 
@@ -247,7 +246,7 @@ def note(
     fault: Fault | None = None,
     record_id: str | None = None,
     case_id: str | None = None,
-    facts: Mapping[str, Any] | None = None,
+    facts: Mapping[str, object] | None = None,
     operator: str | None = None,
     stage: str | None = None,
 ) -> Draft:
@@ -280,7 +279,7 @@ def step(
     operation: str | None = None,
     old_instance: str | None = None,
     new_instance: str | None = None,
-    facts: Mapping[str, Any] | None = None,
+    facts: Mapping[str, object] | None = None,
     evidence: str = "",
 ) -> Draft:
     """Draft the entry of one step of a repair attempt and its outcome; `evidence` is the verifier's report."""

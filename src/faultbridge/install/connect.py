@@ -148,7 +148,7 @@ def _attach(clients: Clients, role: str, policy: str) -> Callable[[], object]:
     return lambda: clients.iam.attach_role_policy(RoleName=role, PolicyArn=policy)
 
 
-def verify_policy(partition: str, bucket: str) -> dict[str, Any]:
+def verify_policy(partition: str, bucket: str) -> dict[str, object]:
     """Return the policy with which a diagnosis may write its report."""
     resource = f"arn:{partition}:s3:::{bucket}/verify/*"
     return {

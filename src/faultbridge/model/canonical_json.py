@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 from faultbridge.model.times import to_text
 
@@ -50,6 +50,5 @@ def _refuse(value: object) -> str:
     raise TypeError(message)
 
 
-_FORMAT: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "ensure_ascii": False}
-_ENCODER = json.JSONEncoder(**_FORMAT, default=_refuse)
-_EVENT_ENCODER = json.JSONEncoder(**_FORMAT, default=_text)
+_encoder = partial(json.JSONEncoder, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_ENCODER, _EVENT_ENCODER = _encoder(default=_refuse), _encoder(default=_text)

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, field, structs, to_builtins
 
+from faultbridge.model import faults
 from faultbridge.model.enums import (
     CASE_ID,
     MAX_JOB_EVIDENCE,
@@ -113,6 +114,10 @@ class Component(EventData, frozen=True, kw_only=True):
     serial: Annotated[str | None, doc("Serial number. The two GPUs of a Grace Blackwell module may share one.")]
     link: Annotated[Count | None, doc("Link number, for a component with several links.")]
     name: Annotated[str | None, doc("Name in the operating system, such as `mlx5_0`.")]
+
+    def identity(self) -> faults.Component:
+        """Return the component as the state of a node has it."""
+        return faults.Component(*structs.astuple(self))
 
 
 class Incarnation(EventData, frozen=True, kw_only=True):

@@ -39,7 +39,7 @@ class Component:
         serial: str | None = None,
         link: int | None = None,
         name: str | None = None,
-        unknown_attributes: Mapping[str, Any] | None = None,
+        unknown_attributes: Mapping[str, object] | None = None,
     ) -> None:
         self.type, self.pci, self.uuid, self.index = type, pci, uuid, index
         self.serial, self.link, self.name, self.unknown_attributes = serial, link, name, unknown_attributes
@@ -51,7 +51,7 @@ class Component:
         unknown_attributes = {name: value for name, value in data.items() if name not in known and name != "type"}
         return cls(ComponentType(data["type"]), **known, unknown_attributes=unknown_attributes or None)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return the type and the identifiers by name; an unknown identifier is None."""
         return {"type": self.type.value, **{name: getattr(self, name) for name in IDENTIFIERS}}
 

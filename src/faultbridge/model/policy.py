@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
@@ -15,7 +17,11 @@ from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.conditions import Condition
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.storage.writes import Value
 from faultbridge.model.values import replace
+
+PolicyDocument: TypeAlias = Mapping[str, Value]
+"""The document of a policy as the table stores it: JSON without fractions, with durations in seconds."""
 
 
 class Match(Struct, frozen=True):

@@ -13,6 +13,7 @@ from msgspec import Struct, UnsetType
 
 from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.event_data import EVENTS, EventData
+from faultbridge.model.events.wire import EventDocument
 from faultbridge.model.times import EPOCH, from_text
 
 D = TypeVar("D")
@@ -28,18 +29,18 @@ class RecordedEvent(Struct, Generic[D], frozen=True, kw_only=True):
     data: D
 
 
-def read_event(event: Mapping[str, Any]) -> RecordedEvent[EventData | None]:
+def read_event(event: EventDocument) -> RecordedEvent[EventData | None]:
     """Return an event from its JSON object; `as_structure` states what an invalid value becomes."""
     return RecordedEvent(metadata=as_structure(EntryMetadata, event["metadata"]), data=read_data(event))
 
 
-def read_data(event: Mapping[str, Any]) -> EventData | None:
+def read_data(event: EventDocument) -> EventData | None:
     """Return the data of an event from its JSON object; None for an unknown type, and for an event without data."""
     kind, data = _KINDS.get(str(event["metadata"]["event_type"])), event.get("data")
     return as_structure(kind, data) if kind and data else None
 
 
-def as_structure(kind: type[S], value: Mapping[str, Any]) -> S:
+def as_structure(kind: type[S], value: Mapping[str, object]) -> S:
     """Return a JSON object as a structure.
 
     A later release may have written other values. A text that is no value of its vocabulary, or breaks a limit, is kept
@@ -52,7 +53,7 @@ def as_structure(kind: type[S], value: Mapping[str, Any]) -> S:
         return _structure(kind, value)
 
 
-def _structure(kind: type[S], value: Mapping[str, Any]) -> S:
+def _structure(kind: type[S], value: Mapping[str, object]) -> S:
     listed = msgspec.structs.fields(kind)
     found = ((one, value.get(one.encode_name)) for one in listed)
     given = {one.name: _value(one.type, part) for one, part in found if part is not None}

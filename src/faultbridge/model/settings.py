@@ -167,11 +167,3 @@ class Settings(Struct, frozen=True):
         """Return settings from the variables that start with `FAULTBRIDGE_`; by default, those of the process."""
         source = os.environ if environment is None else environment
         return cls({name: value for name, value in source.items() if name.startswith(PREFIX)})
-
-
-DESCRIPTIONS: Mapping[str, str] = {
-    variable.name.removeprefix(PREFIX): variable.description
-    for variable in vars(Settings).values()
-    if isinstance(variable, Variable)
-}
-"""The description of each variable, by its name without the prefix."""

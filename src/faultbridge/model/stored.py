@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 
@@ -14,4 +12,4 @@ class Stored(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     A new field of such a class needs a default, because values of earlier releases do not have it.
     """
 
-    unknown_attributes: dict[str, Any] | None = None
+    unknown_attributes: dict[str, object] | None = None

@@ -70,14 +70,14 @@ WITH_FACTS = (NoteData, ReplacementStepData)
 """The classes of event data that have facts."""
 
 
-def source_answers(events: Iterable[RecordedEvent[Any]]) -> list[dict[str, Any]]:
+def source_answers(events: Iterable[RecordedEvent[Any]]) -> list[dict[str, object]]:
     """Return the answers of the capacity sources from the latest event with answers, in order of the queries."""
     found = ((one.metadata.occurred_at, one.data) for one in events if isinstance(one.data, WITH_FACTS))
     answers = [(at, data.facts["capacity_sources"]) for at, data in found if data.facts.get("capacity_sources")]
     return list(max(answers, key=lambda one: one[0])[1]) if answers else []
 
 
-def answer_text(answer: Mapping[str, Any]) -> str:
+def answer_text(answer: Mapping[str, object]) -> str:
     """Return one capacity source's answer as text, such as `own reservation: counts, 3 free`."""
     free = "" if answer.get("free") is None else f", {answer['free']} free"
     reason = f" ({answer['reason']})" if answer.get("reason") else ""

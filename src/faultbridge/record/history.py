@@ -120,7 +120,7 @@ class DeviceHistory(Struct, frozen=True):
                     yield Stay(card, _place(seen.instance_id, seen.pci, card))
 
     def _entries(self, query: TimelineQuery) -> Iterator[RecordedEvent[EventData | None]]:
-        return (line.read() for line in Timeline(self.table).entries(query))
+        return (line.event for line in Timeline(self.table).entries(query))
 
     def _faulty(self, cluster: str) -> list[str]:
         """Return the serial number, or else the UUID, of each device that had a fault in a cluster."""
@@ -226,7 +226,7 @@ class NodeHistory(Struct, frozen=True):
         """
         instance: str | None = None
         for line in Timeline(self.table).entries(TimelineQuery(node.cluster, node.node)):
-            entry = line.read()
+            entry = line.event
             data, of = entry.data, entry.metadata
             place = of.case_id, of.event_id
             current = getattr(data, "incarnation", None)

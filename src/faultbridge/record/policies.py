@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from faultbridge.model.errors import UnknownName
-from faultbridge.model.policy import Policy
+from faultbridge.model.policy import Policy, PolicyDocument
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import load
 from faultbridge.model.storage.keys import CURRENT_POLICY
@@ -40,9 +38,11 @@ def listed_policy_item(stored: StoredPolicy) -> Item:
     return items.item(listed_policy(stored.version), stored.put_at, attributes)
 
 
-def read_listed_policy(row: Mapping[str, Any]) -> StoredPolicy:
+def read_listed_policy(row: Item) -> StoredPolicy:
     """Return a stored policy version from its row in the list of all versions."""
-    return StoredPolicy(row["version"], from_text(row["updated_at"]), row["put_by"])
+    return StoredPolicy(
+        str(row["version"]), from_text(str(row["updated_at"])), str(row["put_by"]) if row["put_by"] else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class PolicyStore:
     table: Table
     clock: Clock
 
-    def put(self, document: Mapping[str, Any], by: str | None = None) -> Policy:
+    def put(self, document: PolicyDocument, by: str | None = None) -> Policy:
         """Store a policy document and make it the policy of each cluster whose registration names none."""
         return self._store(document, by, "version")
 
-    def put_shadow(self, document: Mapping[str, Any], by: str | None = None) -> Policy:
+    def put_shadow(self, document: PolicyDocument, by: str | None = None) -> Policy:
         """Store a policy as the shadow policy, whose decisions are recorded without effect."""
         return self._store(document, by, "shadow")
 
-    def _store(self, document: Mapping[str, Any], by: str | None, role: str) -> Policy:
+    def _store(self, document: PolicyDocument, by: str | None, role: str) -> Policy:
         """Store a policy document in the role `version` (current) or `shadow`; the other role does not change."""
         policy = load(Policy, document)
         now = self.clock.now()
@@ -89,12 +89,12 @@ class PolicyStore:
         listed = query_all(self.table, keys.CURRENT_POLICY.pk, prefix=LISTED_POLICY)
         return tuple(sorted(map(read_listed_policy, listed), key=lambda one: one.put_at, reverse=True))
 
-    def current(self) -> dict[str, Any] | None:
+    def current(self) -> PolicyDocument | None:
         """Return the document of the current policy, or None if the packaged default policy is current."""
         version = (self.table.get(keys.CURRENT_POLICY) or {}).get("version")
         return self.document(str(version)) if version else None
 
-    def document(self, version: str) -> dict[str, Any]:
+    def document(self, version: str) -> PolicyDocument:
         """Return the document of a policy version. Raises Rejected `unknown_policy` for an unknown version."""
         found = self.table.get(keys.policy(version))
         if found is None or not isinstance(found["policy"], dict):

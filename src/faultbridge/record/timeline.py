@@ -7,7 +7,7 @@ import hashlib
 import heapq
 import hmac
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from operator import itemgetter
@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.model.cluster.jobs import RESUME_WITHIN, Job
-from faultbridge.model.entries import component_of
+from faultbridge.model.entries import EntryMetadata, component_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.event_data import EventData
 from faultbridge.model.nodes import Head, NodeKey
@@ -213,14 +213,9 @@ class Line(Struct, frozen=True):
     position: str
 
     @property
-    def event(self) -> dict[str, Any]:
-        """Return the parsed body of the entry, which is the published event without evidence."""
-        event: dict[str, Any] = json.loads(self.body)
-        return event
-
-    def read(self) -> RecordedEvent[EventData | None]:
-        """Return the event of the entry as a structure."""
-        return read_event(self.event)
+    def event(self) -> RecordedEvent[EventData | None]:
+        """Return the event of the entry, without its evidence."""
+        return read_event(json.loads(self.body))
 
 
 class Timeline(Struct, frozen=True):
@@ -341,15 +336,14 @@ def entry_data(item: Item) -> EventData | None:
     return read_data(json.loads(str(item["body"])))
 
 
-def is_late(event: Mapping[str, Any]) -> bool:
+def is_late(metadata: EntryMetadata) -> bool:
     """Return whether an event was recorded more than two minutes after it happened."""
-    metadata = event["metadata"]
-    return from_text(metadata["recorded_at"]) - from_text(metadata["occurred_at"]) > LATE
+    return metadata.recorded_at - metadata.occurred_at > LATE
 
 
 def sort_by_occurrence(lines: Sequence[Line]) -> list[Line]:
     """Sort entries by the time at which they happened; equal times keep the order of recording."""
-    return sorted(lines, key=lambda line: str(line.event["metadata"]["occurred_at"]))
+    return sorted(lines, key=lambda line: line.event.metadata.occurred_at)
 
 
 OVERLAP = timedelta(seconds=30)

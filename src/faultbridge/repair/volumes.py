@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.entries import Transition
@@ -107,7 +106,7 @@ def before_service(context: StepContext, reason: str, lost: Collection[str] = ()
     return _escalate(context, ATTACH_NAME, "failed", reason, lost)
 
 
-def described(volumes: tuple[MovingVolume, ...]) -> list[dict[str, Any]]:
+def described(volumes: tuple[MovingVolume, ...]) -> list[dict[str, object]]:
     """Return volumes in the form that an entry records."""
     return [
         {"volume": one.volume_id, "zone": one.zone, "device": one.device, "from": one.instance_id} for one in volumes

@@ -169,12 +169,12 @@ class Order(Struct, frozen=True, kw_only=True):
     body: Struct
 
 
-def order_of(kind: str, cluster: str, target: str = "", fields: Mapping[str, Any] | None = None) -> Order:
+def order_of(kind: str, cluster: str, target: str = "", fields: Mapping[str, object] | None = None) -> Order:
     """Return an order from the fields of its body as texts or JSON values; raises Rejected `bad_body`."""
     return Order(kind=kind, cluster=cluster, target=target, body=read_body(fields or {}, ORDERS[kind].body))
 
 
-def read_body(fields: Mapping[str, Any], kind: type[B]) -> B:
+def read_body(fields: Mapping[str, object], kind: type[B]) -> B:
     """Return the body of a class; other fields, values and unprintable text raise Rejected `bad_body`."""
     try:
         body = msgspec.convert(dict(fields), kind)

@@ -180,7 +180,7 @@ class Installation:
     def entries(self, cluster: str) -> dict[str, dict[str, Any]]:
         """Return every entry of a cluster and its nodes by event id, in the form of its event."""
         lines = self.timeline.entries(TimelineQuery(cluster=cluster))
-        return {event["metadata"]["event_id"]: event for event in (line.event for line in lines)}
+        return {event["metadata"]["event_id"]: event for event in (json.loads(line.body) for line in lines)}
 
     def executions(self) -> set[str]:
         """Return the names of all executions of the state machine."""

@@ -117,7 +117,7 @@ def test_the_chain_of_any_entry_of_a_case_reaches_its_first_fault_and_its_last_e
     middle = next(body for body in world.bodies() if body["data"].get("step") == "intent")
     for body in (opened, middle, closing):
         chain = read_chain(world.table, body["metadata"]["event_id"])
-        found = {link.line.event["metadata"]["event_id"]: link for link in chain.links}
+        found = {link.line.event.metadata.event_id: link for link in chain.links}
         first = found[opened["metadata"]["causation_id"]]
         assert (first.relation, chain.record, chain.complete) == (Relation.CAUSE, "r-1", True)
         assert closing["metadata"]["event_id"] in found
@@ -142,7 +142,7 @@ def test_a_chain_contains_only_causes_and_effects() -> None:
     world.fault(node=1)
     world.fault_until_resolved(node=2)
     chain = read_chain(world.table, _opening(world)["metadata"]["event_id"])
-    assert {link.line.event["metadata"]["node"] for link in chain.links} <= {"node-1", None}
+    assert {link.line.event.metadata.node for link in chain.links} <= {"node-1", None}
     assert [link.relation for link in chain.links].count(Relation.EVENT) == 1
 
 

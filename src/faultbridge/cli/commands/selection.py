@@ -12,6 +12,7 @@ from faultbridge.cli.declare import BadParameter, Group, Option, Text, Texts
 from faultbridge.cli.render.output import Columns, Shown
 from faultbridge.cli.stack.session import Session, show_awaited
 from faultbridge.model.cluster.config import failure_domains
+from faultbridge.model.event_data import FaultData
 from faultbridge.repair.registry.documents import Case, Entry, Node
 
 Facts = Mapping[str, list[str]]
@@ -117,15 +118,14 @@ def case_facts(one: Case, places: NodeFacts) -> Facts:
 
 def entry_facts(one: Entry, places: NodeFacts) -> Facts:
     """Return the facts of a timeline entry and of its node."""
-    metadata, data = one.metadata, one.data
-    codes = [data.get("code"), *(data.get("codes") or ())]
-    status = data["to"] if isinstance(data.get("to"), str) else None
-    own = _listed(cluster=metadata["cluster"], node=metadata["node"], status=status, severity=metadata.get("severity"))
+    metadata, data = one.event.metadata, one.event.data
+    status, mode = getattr(data, "to", None), getattr(data, "failure_mode", None) or None
+    own = _listed(cluster=metadata.cluster, node=metadata.node, status=status, severity=metadata.severity)
     return {
-        **places.of(metadata["cluster"], metadata["node"]),
+        **places.of(metadata.cluster, metadata.node),
         **own,
-        **_listed(mode=data.get("failure_mode"), day=metadata["occurred_at"][:10]),
-        "code": list(dict.fromkeys(filter(None, codes))),
+        **_listed(mode=mode, day=f"{metadata.occurred_at:%Y-%m-%d}"),
+        "code": list(dict.fromkeys((data.code, *data.codes))) if isinstance(data, FaultData) else [],
     }
 
 

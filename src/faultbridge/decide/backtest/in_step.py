@@ -15,7 +15,6 @@ from faultbridge.decide.backtest.record import (
     Course,
     Decision,
     Durations,
-    Event,
     FactReader,
     Replayed,
     Track,
@@ -45,18 +44,21 @@ from faultbridge.model.enums import (
     Actor,
     BreakerScope,
     CaseStatus,
-    EntryType,
     Isolation,
     NodeStatus,
+    NoteKind,
     RepairAction,
     Resolution,
+    SafetyKind,
+    SafetyState,
     WaitingFor,
 )
-from faultbridge.model.event_data import CaseStatusData
+from faultbridge.model.event_data import CaseStatusData, ClusterSafetyData, NoteData, ReplacementStepData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import INVENTORY_RULE
 from faultbridge.model.storage.node_rows import QueuedCase
-from faultbridge.model.times import earliest, from_text
+from faultbridge.model.times import earliest
 from faultbridge.model.values import replace
 
 
@@ -76,23 +78,22 @@ class ClusterReplay:
 
     def apply(self, commit: Commit) -> None:
         """Apply recorded pauses and breaker changes; under other limits only an operator's closing order."""
-        for event in commit.of_type(EntryType.CLUSTER_SAFETY):
-            data = event["data"]
-            if data["kind"] == "pause":
-                pauses = {"recorded": Pause(since=commit.at)} if data["to"] == "paused" else {}
+        for data in [event.data for event in commit.of_type(ClusterSafetyData)]:
+            if data.kind is SafetyKind.PAUSE:
+                pauses = {"recorded": Pause(since=commit.at)} if data.to is SafetyState.PAUSED else {}
                 self.control = replace(self.control, pauses=pauses)
-            elif data["kind"] == "breaker" and self.follows_breakers:
+            elif data.kind is SafetyKind.BREAKER and self.follows_breakers:
                 self._set_breakers({_name(data): self._recorded(data, commit)})
-            elif data["kind"] == "breaker" and commit.actor is Actor.CLI:
+            elif data.kind is SafetyKind.BREAKER and commit.actor is Actor.CLI:
                 tripped = self.control.breakers.items()
                 self._set_breakers({name: close_manually(one, commit.at) for name, one in tripped if _is_tripped(one)})
 
-    def _recorded(self, data: Event, commit: Commit) -> Breaker:
-        scope = BreakerScope.DOMAIN if data["domain"] else BreakerScope.CLUSTER
+    def _recorded(self, data: ClusterSafetyData, commit: Commit) -> Breaker:
+        scope = BreakerScope.DOMAIN if data.domain else BreakerScope.CLUSTER
         limit = next((one for one in self.rules.policy.breakers if one.scope is scope), None)
         before = self.control.breakers.get(_name(data))
         opened = before.opened if before and commit.actor is not Actor.CLI else ()
-        breaker = Breaker(BreakerState(data["to"]), commit.at, limit.trial if limit else 1, opened=opened)
+        breaker = Breaker(BreakerState(data.to), commit.at, limit.trial if limit else 1, opened=opened)
         return count_opening(breaker, limit)[0] if limit and breaker.state is BreakerState.OPEN else breaker
 
     def _set_breakers(self, changed: Mapping[str, Breaker]) -> None:
@@ -159,8 +160,8 @@ def _queued(track: Track, case: Case, action: RepairAction) -> QueuedCase:
     )
 
 
-def _name(data: Event) -> str:
-    return breaker_name(BreakerScope.DOMAIN if data["domain"] else BreakerScope.CLUSTER, data["domain"])
+def _name(data: ClusterSafetyData) -> str:
+    return breaker_name(BreakerScope.DOMAIN if data.domain else BreakerScope.CLUSTER, data.domain)
 
 
 def _is_tripped(breaker: Breaker) -> bool:
@@ -187,7 +188,7 @@ class InStep:
         before = placed(track.state, commit)
         changes, conditions = self.reader.changes(before, commit)
         before = replace(before, conditions=conditions)
-        recorded = commit.of_type(EntryType.CASE_STATUS)
+        recorded = [one.data for one in commit.of_type(CaseStatusData)]
         decisions: list[Decision] = []
         decided: NodeState | None = None
         if _is_stage(commit, changes, recorded):
@@ -213,22 +214,21 @@ class InStep:
             case = replace(case, rule=rule)
             case = with_governing_rules(state, case, policy) if _starts_or_acts(commit) else case
             state = replace(state, case=case)
-        asked = [one for one in commit.notes("approval") if one["data"].get("stage") == "begun"]
-        for event in asked:
+        for asked in _requests(commit):
             if case is not None:
-                action = RepairAction(event["data"]["facts"]["repair_action"])
+                action = RepairAction(asked.facts["repair_action"])
                 asking = rule_to_ask(state, case, policy, action, case.attempts + 1)
                 deadline = (asking or policy.rule_named(case.rule)).approval_deadline
                 state = with_request(state, action, commit.at, commit.at + deadline)
         return in_status(state, commit)
 
     def _stage(
-        self, state: NodeState, changes: Iterable[Change], commit: Commit, recorded: Iterable[Event]
+        self, state: NodeState, changes: Iterable[Change], commit: Commit, recorded: Iterable[CaseStatusData]
     ) -> tuple[list[Decision], NodeState]:
-        theirs = [_of_event(one) for one in recorded if _is_decided(one)]
+        theirs = [_of_case(one, commit.at) for one in recorded if _is_decided(one)]
         if any(text.startswith("open") for text in theirs) and state.ignored is not None:
             state = replace(state, ignored=None)
-        if any(one["data"]["facts"].get("order") == "replace" for one in commit.notes("operator")):
+        if any(one.facts.get("order") == "replace" for one in commit.notes(NoteKind.OPERATOR)):
             state = ordered(state, "replace")
         rules = self.cluster.rules
         decided = expire_approval(decide(state, changes, rules, commit.at), commit.at)
@@ -238,26 +238,24 @@ class InStep:
         decision = Decision(commit.at, state.key.node, _case_id(commit), _text(theirs), _text(mine))
         return [decision], _isolation_requested(decided.state)
 
-    def _dispatch(self, track: Track, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
+    def _dispatch(self, track: Track, commit: Commit, recorded: Iterable[CaseStatusData]) -> list[Decision]:
         case = track.state.live_case
         if case is None:
             return []
         found = []
-        for event in recorded:
-            if event["data"]["to"] == CaseStatus.IN_PROGRESS.value:
-                theirs = f"start {event['data']['repair_action']}"
-                found.append(self._compared(track, case, commit, theirs))
+        for data in recorded:
+            if data.to is CaseStatus.IN_PROGRESS:
+                found.append(self._compared(track, case, commit, f"start {data.repair_action}"))
                 if found[-1].same:
-                    self.cluster.take_slot(case, RepairAction(event["data"]["repair_action"]), commit.at)
-            elif event["data"]["to"] == CaseStatus.ESCALATED.value:
+                    self.cluster.take_slot(case, data.repair_action, commit.at)
+            elif data.to is CaseStatus.ESCALATED:
                 found.append(self._compared(track, case, commit, "escalate"))
-        for event in commit.notes("refused"):
-            waiting = WaitingFor(event["data"]["facts"]["waiting_for"])
-            if waiting in BY_POLICY:
+        for refused in commit.notes(NoteKind.REFUSED):
+            if refused.facts["waiting_for"] in BY_POLICY:
                 found.append(self._compared(track, case, commit, "wait"))
                 if not found[-1].same and self.cluster.is_behind(case, commit.at):
                     found[-1] = replace(found[-1], replayed="wait", reason="more urgent cases come first")
-        if not found and any(one["data"].get("stage") == "begun" for one in commit.notes("approval")):
+        if not found and _requests(commit):
             found.append(self._compared(track, case, commit, "wait"))
         return found
 
@@ -280,18 +278,16 @@ class InStep:
             return action, f"{action.value} requires approval: rule {asking.name}"
         return action, closed_window(governing_rules(track.state, case, policy, action), action, now) or ""
 
-    def _next_actions(self, state: NodeState, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
+    def _next_actions(self, state: NodeState, commit: Commit, recorded: Iterable[CaseStatusData]) -> list[Decision]:
         case, found = state.live_case, []
-        for event in recorded:
-            data = event["data"]
-            failed = data["from"] == CaseStatus.IN_PROGRESS.value and data["to"] == CaseStatus.QUEUED.value
-            if case is not None and failed and data["waiting_for"] in REQUEUED and not case.cancelled:
-                recorded_action = RepairAction(data["repair_action"])
-                if _ORDER.index(recorded_action) < _ORDER.index(case.repair_action):
+        for data in recorded:
+            failed = data.from_ is CaseStatus.IN_PROGRESS and data.to is CaseStatus.QUEUED
+            if case is not None and failed and data.waiting_for in REQUEUED and not case.cancelled:
+                if _ORDER.index(data.repair_action) < _ORDER.index(case.repair_action):
                     continue  # the faults ended meanwhile: the node is only verified
-                action = self.next_action(case, recorded_action)
+                action = self.next_action(case, data.repair_action)
                 mine = f"retry with {action.value}" if action else "escalate"
-                theirs = f"retry with {recorded_action.value}"
+                theirs = f"retry with {data.repair_action.value}"
                 found.append(Decision(commit.at, state.key.node, case.id, theirs, mine))
         return found
 
@@ -305,46 +301,39 @@ class InStep:
         return None if exhausted else action
 
 
-def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
+def _is_stage(commit: Commit, changes: object, recorded: Iterable[CaseStatusData]) -> bool:
     """Return whether the decision stages produced a commit: the sweep, changed conditions, or an order."""
     recorded = list(recorded)
-    if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
+    if any(not _is_decided(one) and one.rule != "" for one in recorded):
         return False
     if commit.actor is Actor.CLI:
-        orders = {str(one["data"]["facts"].get("order")) for one in commit.notes("operator")}
+        orders = {str(one.facts.get("order")) for one in commit.notes(NoteKind.OPERATOR)}
         return bool(changes) and not orders & {"return", "cancelled"}
     return commit.actor is Actor.SWEEP or (commit.actor is Actor.INGEST and bool(changes))
 
 
 def _starts_or_acts(commit: Commit) -> bool:
-    started = any(one["data"]["to"] == CaseStatus.IN_PROGRESS.value for one in commit.of_type(EntryType.CASE_STATUS))
-    return started or any(one["data"]["step"] == "intent" for one in commit.of_type(EntryType.REPLACEMENT_STEP))
+    started = any(one.data.to is CaseStatus.IN_PROGRESS for one in commit.of_type(CaseStatusData))
+    return started or any(one.data.step == "intent" for one in commit.of_type(ReplacementStepData))
 
 
-def _is_decided(event: Event) -> bool:
-    data = event["data"]
-    timed_out = (data["from"], data["to"]) == ("queued", "escalated")
-    by_inventory = data["rule"] == "inventory" or data["cause"]["code"] == INSTANCE_ADDED
-    from_outside = by_inventory or data["resolution"] not in {None, "recovered"}
-    return ((data["from"], data["to"]) in _DECIDED or timed_out) and not from_outside
+def _requests(commit: Commit) -> list[NoteData]:
+    return [one for one in commit.notes(NoteKind.APPROVAL) if one.stage == "begun"]
 
 
-def _of_event(event: Event) -> str:
-    data, at = event["data"], from_text(event["metadata"]["recorded_at"])
-    not_before = from_text(data["not_before"]) if data["not_before"] else None
-    return _describe(data["to"], data["repair_action"], data["cause"]["code"], not_before, at)
+def _is_decided(data: CaseStatusData) -> bool:
+    timed_out = (data.from_, data.to) == ("queued", "escalated")
+    by_inventory = data.rule == INVENTORY_RULE or data.cause.code == INSTANCE_ADDED
+    from_outside = by_inventory or data.resolution not in {None, Resolution.RECOVERED}
+    return ((data.from_, data.to) in _DECIDED or timed_out) and not from_outside
 
 
 def _of_case(data: CaseStatusData, at: datetime) -> str:
-    return _describe(data.to, data.repair_action, data.cause.code, data.not_before, at)
-
-
-def _describe(to: str, repair_action: str, code: str, not_before: datetime | None, at: datetime) -> str:
-    if to != CaseStatus.OPEN.value:
-        return {"queued": "queue", "resolved": "close", "escalated": "escalate"}[to]
-    wait = (not_before - at).total_seconds() if not_before else 0
+    if data.to is not CaseStatus.OPEN:
+        return {"queued": "queue", "resolved": "close", "escalated": "escalate"}[data.to]
+    wait = (data.not_before - at).total_seconds() if data.not_before else 0
     after = f" after {wait:.0f} s" if wait else ""
-    return f"open {repair_action} for {code}{after}"
+    return f"open {data.repair_action} for {data.cause.code}{after}"
 
 
 def _text(decisions: Iterable[str]) -> str:
@@ -352,15 +341,15 @@ def _text(decisions: Iterable[str]) -> str:
 
 
 def _case_id(commit: Commit) -> str | None:
-    return next((one["metadata"]["case_id"] for one in commit.events if one["metadata"]["case_id"]), None)
+    return next((one.metadata.case_id for one in commit.events if one.metadata.case_id), None)
 
 
 def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
     """Replace the id of a new case by its recorded id, because later entries name the case by this id."""
-    opened = [one for one in commit.of_type(EntryType.CASE_STATUS) if one["data"]["from"] is None]
+    opened = [one for one in commit.of_type(CaseStatusData) if one.data.from_ is None]
     if not opened or state.case is None:
         return state
-    return replace(state, case=replace(state.case, id=opened[0]["metadata"]["case_id"]))
+    return replace(state, case=replace(state.case, id=opened[0].metadata.case_id))
 
 
 def _isolation_requested(state: NodeState) -> NodeState:

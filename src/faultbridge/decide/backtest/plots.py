@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+
+from faultbridge.decide.backtest.report import BacktestDocument
 
 WIDTH, LEFT, RIGHT, ROW, HEAD = 860, 230, 110, 30, 62
 COLORS = ("#2563eb", "#d97706", "#dc2626", "#7c3aed", "#059669", "#64748b")
@@ -83,19 +84,18 @@ def _value(value: object) -> str:
     return escape(f"{value:.1f}" if isinstance(value, float) else str(value))
 
 
-Document = Mapping[str, Any]
 VERDICTS = ("right", "needless", "undetermined", "missed")
 
 
-def backtest_plots(clusters: Sequence[Document]) -> dict[str, str]:
+def backtest_plots(clusters: Sequence[BacktestDocument]) -> dict[str, str]:
     """Return charts of repairs by kind and by judgment for each cluster, as SVG by file name."""
     found = {}
     for one in clusters:
-        pairs = {"record": one["recorded"], "policy": one["replayed"]}
-        actions = [Bar(name, readable(totals["actions"])) for name, totals in pairs.items()]
-        verdicts = [Bar(name, {verdict: totals[verdict] for verdict in VERDICTS}) for name, totals in pairs.items()]
-        found[f"{one['cluster']}-actions.svg"] = stacked_bars(f"{one['cluster']}: repair actions", actions)
-        found[f"{one['cluster']}-repairs.svg"] = stacked_bars(f"{one['cluster']}: repairs, right or not", verdicts)
+        pairs = {"record": one.recorded, "policy": one.replayed}
+        actions = [Bar(name, readable(totals.actions)) for name, totals in pairs.items()]
+        verdicts = [Bar(name, {word: getattr(totals, word) for word in VERDICTS}) for name, totals in pairs.items()]
+        found[f"{one.cluster}-actions.svg"] = stacked_bars(f"{one.cluster}: repair actions", actions)
+        found[f"{one.cluster}-repairs.svg"] = stacked_bars(f"{one.cluster}: repairs, right or not", verdicts)
     return found
 
 

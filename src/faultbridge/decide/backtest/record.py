@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from faultbridge.decide.entry_builder import gpu_time
 from faultbridge.decide.fold.changes import Change, ChangeKind
@@ -14,26 +14,33 @@ from faultbridge.decide.governing_rules import start_probation
 from faultbridge.model.cases import Approval, Case
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.conditions import Condition, Reporter, condition_key, counted_at, reporter_key
-from faultbridge.model.entries import FAULT_TYPES
+from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.enums import (
     Actor,
     CaseStatus,
     EntryType,
     Isolation,
     NodeStatus,
+    NoteKind,
     RepairAction,
     Resolution,
     WaitingFor,
 )
-from faultbridge.model.fault_enums import Action, Severity
-from faultbridge.model.faults import Component
+from faultbridge.model.event_data import (
+    CaseStatusData,
+    EventData,
+    FaultData,
+    NodeStatusData,
+    NoteData,
+    ReplacementStepData,
+)
 from faultbridge.model.nodes import Ignored, Incarnation, NodeState, Placement
 from faultbridge.model.policy import Limits, Policy
-from faultbridge.model.times import from_text
+from faultbridge.model.recorded import RecordedEvent
 from faultbridge.model.values import replace
 
-Event = Mapping[str, Any]
-"""A recorded entry as its published event: `metadata` and `data`."""
+Event = RecordedEvent[Any]
+D = TypeVar("D", bound=EventData)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +52,13 @@ class Commit:
     actor: Actor
     events: tuple[Event, ...]
 
-    def of_type(self, kind: EntryType) -> list[Event]:
-        """Return the entries of one type in this commit."""
-        return [one for one in self.events if one["metadata"]["event_type"] == kind.value]
+    def of_type(self, kind: type[D]) -> list[RecordedEvent[D]]:
+        """Return the entries of this commit whose data is of one class."""
+        return [cast("RecordedEvent[D]", one) for one in self.events if isinstance(one.data, kind)]
 
-    def notes(self, kind: str) -> list[Event]:
-        """Return the entries of this commit that are notes of one kind, such as `approval`."""
-        return [one for one in self.of_type(EntryType.NOTE) if one["data"]["kind"] == kind]
+    def notes(self, kind: NoteKind) -> list[NoteData]:
+        """Return the notes of one kind, such as `approval`, in this commit."""
+        return [one.data for one in self.of_type(NoteData) if one.data.kind == kind]
 
 
 @dataclass(slots=True)
@@ -102,58 +109,54 @@ def commits(events: Iterable[Event]) -> Iterator[Commit]:
     Of the commits of one time, those with refusals come last: the started cases must occupy their repair slots first.
     """
     found = [
-        Commit(from_text(recorded), node or None, Actor(actor), tuple(group))
+        Commit(recorded, node or None, Actor(actor), tuple(group))
         for (recorded, node, actor), group in groupby(sorted(events, key=_order), key=_writer)
     ]
-    yield from sorted(found, key=lambda one: (one.at, bool(one.notes("refused"))))
+    yield from sorted(found, key=lambda one: (one.at, bool(one.notes(NoteKind.REFUSED))))
 
 
-def _order(event: Event) -> tuple[str, str, int, int]:
-    metadata = event["metadata"]
-    return metadata["recorded_at"], metadata["node"] or "", metadata["epoch"], metadata["sequence"]
+def _order(event: Event) -> tuple[datetime, str, int, int]:
+    metadata = event.metadata
+    return metadata.recorded_at, metadata.node or "", metadata.epoch, metadata.sequence
 
 
-def _writer(event: Event) -> tuple[str, str, str]:
-    metadata = event["metadata"]
-    return metadata["recorded_at"], metadata["node"] or "", metadata["recorded_by"]
+def _writer(event: Event) -> tuple[datetime, str, str]:
+    return event.metadata.recorded_at, event.metadata.node or "", event.metadata.recorded_by
 
 
 def trails(events: Iterable[Event]) -> dict[str, Trail]:
     """Return the recorded course (`Trail`) of each case, by case id."""
     found: dict[str, Trail] = {}
-    out: dict[str, bool] = {}
+    out: dict[str | None, bool] = {}
     for event in sorted(events, key=_order):
-        metadata = event["metadata"]
-        kind, case, node = metadata["event_type"], metadata["case_id"], metadata["node"]
-        if kind == EntryType.NODE_STATUS.value:
-            out[node] = not NodeStatus(event["data"]["to"]).in_service
-        if kind == EntryType.CASE_STATUS.value:
-            _follow(found, metadata, event["data"])
+        metadata, data = event.metadata, event.data
+        case, node = metadata.case_id or "", metadata.node
+        if isinstance(data, NodeStatusData):
+            out[node] = not data.to.in_service
+        if isinstance(data, CaseStatusData):
+            _follow(found, metadata, data)
         if case in found and out.get(node) and found[case].out_since is None:
-            found[case].out_since = from_text(metadata["recorded_at"])
-        if kind == EntryType.CASE_STATUS.value:
-            continue
-        if kind == EntryType.REPLACEMENT_STEP.value and case in found:
-            verified = event["data"]["step"] == "verify" and event["data"]["outcome"] in {"passed", "failed"}
-            found[case].verdicts += [event["data"]["outcome"] == "passed"] if verified else []
+            found[case].out_since = metadata.recorded_at
+        if isinstance(data, ReplacementStepData) and case in found:
+            verified = data.step == "verify" and data.outcome in {"passed", "failed"}
+            found[case].verdicts += [data.outcome == "passed"] if verified else []
     return found
 
 
-def _follow(found: dict[str, Trail], metadata: Event, data: Event) -> None:
-    at, case, status = from_text(metadata["recorded_at"]), metadata["case_id"], CaseStatus(data["to"])
-    opened_at = from_text(data["opened_at"])
-    new = Trail(case, metadata["node"], data["cause"]["code"], opened_at, complete=data["from"] is None)
+def _follow(found: dict[str, Trail], metadata: EntryMetadata, data: CaseStatusData) -> None:
+    at, case = metadata.recorded_at, metadata.case_id or ""
+    new = Trail(case, metadata.node or "", data.cause.code, data.opened_at, complete=data.from_ is None)
     trail = found.setdefault(case, new)
-    trail.relapse_of = data.get("relapse_of") or trail.relapse_of
-    trail.gpus = data["gpus"] or trail.gpus
-    if data["from"] == CaseStatus.IN_PROGRESS.value and trail.attempts:
-        trail.attempts[-1].ended_at, trail.attempts[-1].status = at, status
-    if status is CaseStatus.IN_PROGRESS:
-        trail.attempts.append(RecordedAttempt(RepairAction(data["repair_action"]), at))
-    elif status is CaseStatus.ESCALATED:
+    trail.relapse_of = data.relapse_of or trail.relapse_of
+    trail.gpus = data.gpus or trail.gpus
+    if data.from_ is CaseStatus.IN_PROGRESS and trail.attempts:
+        trail.attempts[-1].ended_at, trail.attempts[-1].status = at, data.to
+    if data.to is CaseStatus.IN_PROGRESS:
+        trail.attempts.append(RecordedAttempt(data.repair_action, at))
+    elif data.to is CaseStatus.ESCALATED:
         trail.escalated_at = at
-    elif not status.live:
-        trail.closed_at, trail.resolution, trail.lost = at, data["resolution"], data["gpu_time_lost"]
+    elif not data.to.live:
+        trail.closed_at, trail.resolution, trail.lost = at, data.resolution, data.gpu_time_lost
 
 
 def typical_durations(found: Iterable[Trail]) -> dict[RepairAction, timedelta]:
@@ -166,7 +169,7 @@ def typical_durations(found: Iterable[Trail]) -> dict[RepairAction, timedelta]:
     return {action: sorted(times)[len(times) // 2] for action, times in durations.items()}
 
 
-REQUEUED = frozenset({WaitingFor.ADMISSION.value})
+REQUEUED = frozenset({WaitingFor.ADMISSION})
 """What a case waits for after a failed attempt."""
 
 _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLACED})
@@ -174,16 +177,15 @@ _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLA
 
 def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catalog) -> NodeState:
     """Return a node with a commit's changes of its case; a verified node starts its probation."""
-    for event in commit.of_type(EntryType.CASE_STATUS):
-        state = replace(state, case=_moved(state.case, event))
-        case = state.case
-        verified = event["data"]["from"] == CaseStatus.IN_PROGRESS.value
-        if case is not None and case.resolution in _PROVEN and verified:
+    for event in commit.of_type(CaseStatusData):
+        case = _moved(state.case, event)
+        state = replace(state, case=case)
+        if case.resolution in _PROVEN and event.data.from_ is CaseStatus.IN_PROGRESS:
             state = start_probation(state, case, catalog.row(case.code).family, limits, commit.at)
-    for event in commit.notes("approval"):
-        state = _answered(state, event)
-    for event in commit.notes("operator"):
-        state = ordered(state, str(event["data"]["facts"].get("order")))
+    for note in commit.notes(NoteKind.APPROVAL):
+        state = _answered(state, note)
+    for note in commit.notes(NoteKind.OPERATOR):
+        state = ordered(state, str(note.facts.get("order")))
     return state
 
 
@@ -203,50 +205,49 @@ def ordered(state: NodeState, order: str) -> NodeState:
     return replace(state, case=case)
 
 
-def _moved(before: Case | None, event: Event) -> Case:
-    metadata, data = event["metadata"], event["data"]
-    case = before if before is not None and before.id == metadata["case_id"] else _new_case(event)
-    status = CaseStatus(data["to"])
-    ended = data["from"] == CaseStatus.IN_PROGRESS.value and status is CaseStatus.QUEUED
-    repeats = data["waiting_for"] in REQUEUED and data["repair_action"] == case.repair_action.value
+def _moved(before: Case | None, event: RecordedEvent[CaseStatusData]) -> Case:
+    metadata, data = event.metadata, event.data
+    case = before if before is not None and before.id == metadata.case_id else _new_case(event)
+    ended = data.from_ is CaseStatus.IN_PROGRESS and data.to is CaseStatus.QUEUED
+    repeats = data.waiting_for in REQUEUED and data.repair_action is case.repair_action
     return replace(
         case,
-        status=status,
-        severity=Severity(data["severity"]),
-        repair_action=RepairAction(data["repair_action"]),
-        attempts=data["attempt"],
+        status=data.to,
+        severity=data.severity,
+        repair_action=data.repair_action,
+        attempts=data.attempt,
         uncounted=case.uncounted + (1 if ended and not repeats else 0),
-        waiting_for=WaitingFor(data["waiting_for"]) if data["waiting_for"] else None,
-        not_before=from_text(data["not_before"]) if data["not_before"] else None,
-        resolution=Resolution(data["resolution"]) if data["resolution"] else None,
-        incident=data.get("incident_id"),
-        closed_at=None if status.live else from_text(metadata["recorded_at"]),
+        waiting_for=data.waiting_for,
+        not_before=data.not_before,
+        resolution=data.resolution,
+        incident=data.incident_id or None,
+        closed_at=None if data.to.live else metadata.recorded_at,
     )
 
 
-def _new_case(event: Event) -> Case:
-    data = event["data"]
+def _new_case(event: RecordedEvent[CaseStatusData]) -> Case:
+    data = event.data
     return Case(
-        id=event["metadata"]["case_id"],
+        id=event.metadata.case_id or "",
         status=CaseStatus.OPEN,
-        opened_at=from_text(data["opened_at"]),
-        code=data["cause"]["code"],
-        component=Component.read(data["cause"]["component"]),
-        severity=Severity(data["severity"]),
-        action=Action(data["action"]),
-        repair_action=RepairAction(data["repair_action"]),
-        rule=data["rule"],
-        policy=data["policy"],
-        gpus=data["gpus"],
-        relapse_of=data.get("relapse_of"),
+        opened_at=data.opened_at,
+        code=data.cause.code,
+        component=data.cause.component.identity(),
+        severity=data.severity,
+        action=data.action,
+        repair_action=data.repair_action,
+        rule=data.rule,
+        policy=data.policy,
+        gpus=data.gpus,
+        relapse_of=data.relapse_of or None,
     )
 
 
-def _answered(state: NodeState, event: Event) -> NodeState:
-    case, facts = state.live_case, event["data"]["facts"]
-    if case is None or event["data"].get("stage") != "over" or case.approval is None:
+def _answered(state: NodeState, note: NoteData) -> NodeState:
+    case = state.live_case
+    if case is None or note.stage != "over" or case.approval is None:
         return state
-    granted = facts.get("order") == "approved"
+    granted = note.facts.get("order") == "approved"
     answered = replace(case.approval, granted=True) if granted else None
     return replace(state, case=replace(case, approval=answered))
 
@@ -336,12 +337,11 @@ class Replayed:
 Durations = Mapping[RepairAction, timedelta]
 
 
-_KINDS = {
-    EntryType.FAULT_DETECTED.value: ChangeKind.BEGAN,
-    EntryType.FAULT_UPDATED.value: ChangeKind.UPDATED,
-    EntryType.FAULT_CLEARED.value: ChangeKind.ENDED,
+_KINDS: Mapping[str, ChangeKind] = {
+    EntryType.FAULT_DETECTED: ChangeKind.BEGAN,
+    EntryType.FAULT_UPDATED: ChangeKind.UPDATED,
+    EntryType.FAULT_CLEARED: ChangeKind.ENDED,
 }
-_FAULTS = frozenset(one.value for one in FAULT_TYPES)
 
 
 @dataclass(slots=True)
@@ -360,37 +360,31 @@ class FactReader:
         """Return the changes of a node's conditions in a commit, and all conditions of the node after it."""
         after = dict(state.conditions)
         changes = []
-        for event in commit.events:
-            metadata, data = event["metadata"], event["data"]
-            if metadata["event_type"] not in _FAULTS:
-                continue
-            kind, at = _KINDS[metadata["event_type"]], from_text(data["observed_at"])
-            component = Component.read(data["component"])
-            key = condition_key(self._mode(data), component)
-            condition = self._condition(event, component, after.get(key), at)
+        for event in commit.of_type(FaultData):
+            data, kind = event.data, _KINDS[event.metadata.event_type]
+            key = condition_key(self._mode(data), data.component.identity())
+            condition = self._condition(event, after.get(key))
             if kind is ChangeKind.ENDED:
                 after.pop(key, None)
             else:
                 _forget_renamed(after, key, condition)
                 after[key] = condition
-            reason = data["reason"] or ""
-            changes.append(Change(kind, at, condition, None, None, reason, tuple(data["changed"])))
+            changes.append(Change(kind, data.observed_at, condition, None, None, data.reason or "", data.changed))
         return tuple(changes), after
 
-    def _mode(self, data: Event) -> str:
-        return data.get("failure_mode") or self.catalog.row(data["code"]).mode
+    def _mode(self, data: FaultData) -> str:
+        return data.failure_mode or self.catalog.row(data.code).mode
 
-    def _condition(self, event: Event, component: Component, before: Condition | None, at: datetime) -> Condition:
-        data = event["data"]
-        code, count = data["code"], data["count"]
+    def _condition(self, event: RecordedEvent[FaultData], before: Condition | None) -> Condition:
+        data, at = event.data, event.data.observed_at
+        code, count = data.code, data.count
         row = self.catalog.row(code)
-        policy = self.policies.get(data["policy"])
-        rule = policy.rule_named(data["rule"]) if policy else None
-        severity, action = Severity(data["severity"]), Action(data["action"])
+        policy = self.policies.get(data.policy)
+        rule = policy.rule_named(data.rule) if policy else None
         if policy is None or (rule is not None and (rule.severity or rule.action)):
-            self.guessed.add(event["metadata"]["event_id"])
-        reported_severity = row.severity if rule and rule.severity else severity
-        reported_action = row.action if rule and rule.action else action
+            self.guessed.add(event.metadata.event_id)
+        reported_severity = row.severity if rule and rule.severity else data.severity
+        reported_action = row.action if rule and rule.action else data.action
         seen = max(count - before.count, 0) if before else count
         hours = next((one.hours for one in before.reporters.values()), {}) if before else {}
         hours = counted_at(hours, at, seen) if seen else hours
@@ -398,17 +392,17 @@ class FactReader:
         return Condition(
             code=code,
             mode=self._mode(data),
-            component=component,
-            severity=severity,
-            action=action,
+            component=data.component.identity(),
+            severity=data.severity,
+            action=data.action,
             scope=row.scope,
             ends_on=row.ends_on,
-            since=from_text(data["since"]),
+            since=data.since,
             last_at=max(at, before.last_at) if before else at,
-            message=data["message"],
+            message=data.message,
             count=count,
-            known_incarnation=data["incarnation"] is not None,
-            reporters=dict.fromkeys((reporter_key(name, code) for name in data["reporters"]), reporter),
+            known_incarnation=data.incarnation is not None,
+            reporters=dict.fromkeys((reporter_key(name, code) for name in data.reporters), reporter),
             reported_severity=reported_severity,
             reported_action=reported_action,
             family=row.family,
@@ -428,14 +422,16 @@ def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condi
 def placed(state: NodeState, commit: Commit) -> NodeState:
     """Return a node with the placement and instance of a commit, and ignored if it records so."""
     for event in commit.events:
-        data = event["data"]
-        if data.get("placement"):
-            state = replace(state, placement=_placement(data["placement"]))
-        if event["metadata"]["event_type"] == EntryType.NODE_STATUS.value:
-            incarnation = data["incarnation"]
-            state = replace(state, incarnation=_incarnation(incarnation, commit.at) if incarnation else None)
-        if event["metadata"]["event_type"] == EntryType.NOTE.value and data["kind"] == "operator":
-            state = _ordered(state, str(data["facts"].get("order", "")), commit.at)
+        data = event.data
+        if found := getattr(data, "placement", None):
+            placement = Placement(group=found.group, instance_type=found.instance_type, domain=found.domain)
+            state = replace(state, placement=placement)
+        if isinstance(data, NodeStatusData):
+            now = data.incarnation
+            incarnation = Incarnation(now.instance, now.boot, now.instance_id, None, commit.at) if now else None
+            state = replace(state, incarnation=incarnation)
+        if isinstance(data, NoteData) and data.kind is NoteKind.OPERATOR:
+            state = _ordered(state, str(data.facts.get("order", "")), commit.at)
     return state
 
 
@@ -448,17 +444,7 @@ def _ordered(state: NodeState, order: str, at: datetime) -> NodeState:
 
 def in_status(state: NodeState, commit: Commit) -> NodeState:
     """Return a node with a commit's status and isolation; one that passed validation is not isolated."""
-    for event in commit.of_type(EntryType.NODE_STATUS):
-        data = event["data"]
-        state = replace(state, status=NodeStatus(data["to"]), isolation=Isolation(data["isolation"]))
-        if state.status is not None and state.status.in_service and data["from"] == NodeStatus.VALIDATING.value:
-            state = replace(state, isolation=Isolation.NONE)
+    for event in commit.of_type(NodeStatusData):
+        passed = event.data.to.in_service and event.data.from_ is NodeStatus.VALIDATING
+        state = replace(state, status=event.data.to, isolation=Isolation.NONE if passed else event.data.isolation)
     return state
-
-
-def _placement(data: Event) -> Placement:
-    return Placement(group=data["group"], instance_type=data["instance_type"], domain=data["domain"])
-
-
-def _incarnation(data: Event, at: datetime) -> Incarnation:
-    return Incarnation(data["instance"], data["boot"], data["instance_id"], None, at)

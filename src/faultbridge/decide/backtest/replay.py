@@ -24,7 +24,8 @@ from faultbridge.decide.backtest.record import (
 from faultbridge.decide.case_moves import Rules
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.enums import CaseStatus, EntryType, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.event_data import NodeStatusData
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.values import replace
@@ -98,8 +99,8 @@ class _Run:
 
     def _note_policy(self, commit: Commit) -> None:
         """Store the breaker limits of the policy that a commit names, if this policy is known."""
-        version = next((one["data"]["policy"] for one in commit.events if "policy" in one["data"]), None)
-        policy = self.in_step.reader.policies.get(version or "")
+        version = next((one.data.policy for one in commit.events if hasattr(one.data, "policy")), "")
+        policy = self.in_step.reader.policies.get(version)
         if policy is not None:
             self.in_step.cluster.recorded_limits = policy.breakers
 
@@ -136,7 +137,5 @@ class _Run:
 
 def _first_status(commit: Commit) -> NodeStatus:
     """Return the status that a node had before its first recorded entry; HEALTHY if it is unknown."""
-    for event in commit.of_type(EntryType.NODE_STATUS):
-        if event["data"]["from"]:
-            return NodeStatus(event["data"]["from"])
-    return NodeStatus.HEALTHY
+    before = (one.data.from_ for one in commit.of_type(NodeStatusData) if one.data.from_)
+    return next(before, NodeStatus.HEALTHY)

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+
+from msgspec import Struct
 
 from faultbridge.decide.backtest.record import Course, Decision, Event, Replayed, Trail, trails
 from faultbridge.decide.entry_builder import gpu_time, total_gpu_time
-from faultbridge.model.entries import FAULT_TYPES
 from faultbridge.model.enums import EntryType, RepairAction
+from faultbridge.model.event_data import FaultData
 from faultbridge.model.fault_enums import Severity
-from faultbridge.model.times import EPOCH, from_text, to_text
+from faultbridge.model.times import EPOCH, to_text
 from faultbridge.model.values import replace
 
 RELAPSE_WITHIN = timedelta(days=7)
@@ -45,20 +46,12 @@ def judge(found: Iterable[Trail], events: Sequence[Event]) -> dict[str, Judgment
     """Return the judgment of each recorded case, by case id."""
     cases = list(found)
     relapses = {one.relapse_of for one in cases if one.relapse_of}
-    detected = [
-        (
-            one["metadata"]["node"],
-            one["data"]["code"],
-            one["data"]["severity"],
-            from_text(one["metadata"]["recorded_at"]),
-        )
-        for one in events
-        if one["metadata"]["event_type"] == EntryType.FAULT_DETECTED.value
-    ]
-    end = max((from_text(one["metadata"]["recorded_at"]) for one in events), default=None)
+    end = max((one.metadata.recorded_at for one in events), default=None)
     by_node: dict[str, list[tuple[str, str, datetime]]] = {}
-    for node, code, severity, at in detected:
-        by_node.setdefault(node, []).append((code, severity, at))
+    for one in events:
+        if one.metadata.event_type == EntryType.FAULT_DETECTED:
+            detected = (one.data.code, one.data.severity, one.metadata.recorded_at)
+            by_node.setdefault(one.metadata.node or "", []).append(detected)
     return {one.id: _judge(one, by_node.get(one.node, []), end, relapsed=one.id in relapses) for one in cases}
 
 
@@ -80,8 +73,6 @@ def _judge(trail: Trail, faults: list[tuple[str, str, datetime]], end: datetime 
 
 # No entry records when a policy was published. A policy may have been in force since the last entry that names another.
 
-NAMING = frozenset(one.value for one in FAULT_TYPES)
-
 
 @dataclass(frozen=True, slots=True)
 class PoliciesInForce:
@@ -94,9 +85,9 @@ class PoliciesInForce:
     def of(cls, events: Iterable[Event]) -> PoliciesInForce:
         """Build the list of policies from the entries of a cluster."""
         found = sorted(
-            (from_text(one["metadata"]["recorded_at"]), str(one["data"]["policy"]))
+            (one.metadata.recorded_at, one.data.policy)
             for one in events
-            if one["metadata"]["event_type"] in NAMING and one["data"].get("policy")
+            if isinstance(one.data, FaultData) and one.data.policy
         )
         return cls([at for at, _ in found], [version for _, version in found])
 
@@ -130,51 +121,108 @@ class _Outcome:
     judgment: Judgment
 
 
-def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed, version: str) -> dict[str, Any]:
-    """Return the report of a back-test as a JSON document; `version` is the tested policy's version."""
+class Totals(Struct, frozen=True):
+    """What a policy did about all cases: the repairs, how they were judged, and the work that was lost."""
+
+    cases: int
+    actions: dict[str, int]
+    nodes_touched: int
+    escalated: int
+    right: int
+    needless: int
+    undetermined: int
+    missed: int
+    median_repair_seconds: int | None
+    gpu_hours_lost: float | None
+    cases_with_unknown_loss: int
+
+
+class Compared(Struct, frozen=True):
+    """How many decisions were compared, are the same, and differ because another policy was in force."""
+
+    compared: int
+    same: int
+    explained: int
+
+
+class Difference(Struct, frozen=True):
+    """A decision that the tested policy makes otherwise, and why."""
+
+    at: datetime
+    node: str
+    case_id: str | None
+    recorded: str
+    replayed: str
+    reason: str | None
+    explanation: str | None
+
+
+class Gap(Struct, frozen=True):
+    """Missing data, and how many decisions or cases need it."""
+
+    what: str
+    count: int
+
+
+class BacktestDocument(Struct, frozen=True):
+    """The report of a back-test of one cluster, as `faultbridge policy backtest --json` prints it."""
+
+    cluster: str
+    entries: int
+    since: datetime | None
+    until: datetime | None
+    decisions: Compared
+    recorded: Totals
+    replayed: Totals
+    differences: list[Difference]
+    not_in_record: list[Gap]
+
+
+def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed, version: str) -> BacktestDocument:
+    """Return the report of a back-test; `version` is the tested policy's version."""
     found = trails(events)
     judgments = judge(found.values(), events)
     left = {course.trail.id for course in replayed.courses if course.trail is not None}
-    end = max((from_text(one["metadata"]["recorded_at"]) for one in events), default=EPOCH)
+    times = [one.metadata.recorded_at for one in events]
+    end = max(times, default=EPOCH)
     recorded = {name: _of_trail(trail, judgments[name], end) for name, trail in found.items()}
     others = [_of_course(course, judgments, end) for course in replayed.courses]
     after = [*(one for name, one in recorded.items() if name not in left), *others]
     same = sum(one.same for one in replayed.decisions)
     in_force = PoliciesInForce.of(events)
     differences = [_difference(one, in_force.explain(one, version)) for one in replayed.decisions if not one.same]
-    explained = sum(one["explanation"] is not None for one in differences)
-    times = [one["metadata"]["recorded_at"] for one in events]
-    return {
-        "cluster": cluster,
-        "entries": len(events),
-        "since": min(times, default=None),
-        "until": max(times, default=None),
-        "decisions": {"compared": len(replayed.decisions), "same": same, "explained": explained},
-        "recorded": _totals(list(recorded.values())),
-        "replayed": _totals(after),
-        "differences": differences,
-        "not_in_record": [{"what": text, "count": count} for text, count in sorted(replayed.gaps.items())],
-    }
+    explained = sum(one.explanation is not None for one in differences)
+    return BacktestDocument(
+        cluster=cluster,
+        entries=len(events),
+        since=min(times, default=None),
+        until=max(times, default=None),
+        decisions=Compared(len(replayed.decisions), same, explained),
+        recorded=_totals(list(recorded.values())),
+        replayed=_totals(after),
+        differences=differences,
+        not_in_record=[Gap(text, count) for text, count in sorted(replayed.gaps.items())],
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of a back-test as a JSON document, and the replay that the report is about."""
+    """The report of a back-test, and the replay that the report is about."""
 
-    document: dict[str, Any]
+    document: BacktestDocument
     replayed: Replayed
 
 
-def compare(before: Report, after: Report) -> dict[str, Any]:
+def compare(before: Report, after: Report) -> BacktestDocument:
     """Return a back-test's report with the tested policy of `before` in place of the record.
 
     The differences have no explanation, because neither of their decisions was recorded.
     """
     pairs = list(_pairs(before.replayed, after.replayed))
     differences = [_difference(one, "") for one in pairs if not one.same]
-    decisions = {"compared": len(pairs), "same": len(pairs) - len(differences), "explained": 0}
-    recorded = before.document["replayed"]
-    return {**after.document, "recorded": recorded, "differences": differences, "decisions": decisions}
+    decisions = Compared(len(pairs), len(pairs) - len(differences), 0)
+    recorded = before.document.replayed
+    return replace(after.document, recorded=recorded, differences=differences, decisions=decisions)
 
 
 def _pairs(before: Replayed, after: Replayed) -> Iterator[Decision]:
@@ -199,16 +247,9 @@ def _by_commit(decisions: Iterable[Decision]) -> dict[tuple[datetime, str, str, 
     return found
 
 
-def _difference(decision: Decision, explanation: str) -> dict[str, Any]:
-    return {
-        "at": to_text(decision.at),
-        "node": decision.node,
-        "case_id": decision.case,
-        "recorded": decision.recorded,
-        "replayed": decision.replayed,
-        "reason": decision.reason or None,
-        "explanation": explanation or None,
-    }
+def _difference(one: Decision, explanation: str) -> Difference:
+    reason = one.reason or None
+    return Difference(one.at, one.node, one.case, one.recorded, one.replayed, reason, explanation or None)
 
 
 def _of_trail(trail: Trail, judgment: Judgment, until: datetime) -> _Outcome:
@@ -237,19 +278,19 @@ def _span(since: datetime, until: datetime | None, *, counts: bool) -> timedelta
     return until - since if counts and until is not None else None
 
 
-def _totals(outcomes: Sequence[_Outcome]) -> dict[str, Any]:
+def _totals(outcomes: Sequence[_Outcome]) -> Totals:
     actions = Counter(action.value for one in outcomes for action in one.actions)
     acted = [one for one in outcomes if one.actions]
     spans = sorted(one.repaired_after for one in outcomes if one.repaired_after is not None)
     lost = total_gpu_time(one.lost for one in outcomes)
-    return {
-        "cases": len(outcomes),
-        "actions": {action.value: actions[action.value] for action in RepairAction},
-        "nodes_touched": len({one.node for one in acted}),
-        "escalated": sum(one.escalated for one in outcomes),
+    return Totals(
+        cases=len(outcomes),
+        actions={action.value: actions[action.value] for action in RepairAction},
+        nodes_touched=len({one.node for one in acted}),
+        escalated=sum(one.escalated for one in outcomes),
         **{judgment.value: sum(one.judgment is judgment for one in acted) for judgment in Judgment},
-        "missed": sum(one.judgment is Judgment.RIGHT for one in outcomes if not one.actions),
-        "median_repair_seconds": int(spans[len(spans) // 2].total_seconds()) if spans else None,
-        "gpu_hours_lost": None if lost is None else round(lost / _HOUR, 2),
-        "cases_with_unknown_loss": sum(one.lost is None for one in outcomes),
-    }
+        missed=sum(one.judgment is Judgment.RIGHT for one in outcomes if not one.actions),
+        median_repair_seconds=int(spans[len(spans) // 2].total_seconds()) if spans else None,
+        gpu_hours_lost=None if lost is None else round(lost / _HOUR, 2),
+        cases_with_unknown_loss=sum(one.lost is None for one in outcomes),
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -62,7 +61,7 @@ class Change(Struct, frozen=True):
     record_id: str | None = None
     reason: str = ""
     changed_parts: tuple[str, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 class Folded(Struct, frozen=True):

@@ -6,16 +6,16 @@ time that is proportional to the size of the record.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from faultbridge.decode.data import FOLDER
+from faultbridge.model.values import replace
 
 MASKED = b"[masked]"
 _TOKEN, _PLAIN_TOKEN = r"[\w.+/=-]{16,}+", r"[A-Za-z0-9]{20,}+"
@@ -37,7 +37,7 @@ def mask(body: bytes) -> bytes:
 def _secrets(body: bytes) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each secret; they can overlap."""
     lower = body.lower()
-    present = {hint for hint in secret_hints() if hint in lower}
+    present = {hint for hint, text in secret_hints().items() if text in lower}
     for pattern in secret_patterns():
         if not pattern.hints or not present.isdisjoint(pattern.hints):
             yield from pattern.spans(lower if pattern.any_case else body)
@@ -52,7 +52,7 @@ class SecretPattern(Struct, frozen=True):
 
     name: str
     pattern: str
-    hints: frozenset[bytes] = frozenset()
+    hints: frozenset[str] = frozenset()
     any_case: bool = False
 
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
@@ -60,23 +60,32 @@ class SecretPattern(Struct, frozen=True):
         return (match.span("secret") for match in _compiled(self.pattern).finditer(text))
 
 
+class _Secrets(Struct, frozen=True):
+    """The content of `secrets.json`."""
+
+    token_prefixes: Mapping[str, Sequence[str]]
+    plain_token_prefixes: Mapping[str, Sequence[str]]
+    parts: Mapping[str, str]
+    patterns: Sequence[SecretPattern]
+
+
 @cache
 def secret_patterns() -> Sequence[SecretPattern]:
     """Return the packaged patterns of secrets, which are parsed once."""
-    data: Mapping[str, Any] = json.loads((FOLDER / "secrets.json").read_bytes())
-    return (_tokens(data), *(_pattern(row, data["parts"]) for row in data["patterns"]))
+    data = msgspec.json.decode((FOLDER / "secrets.json").read_bytes(), type=_Secrets)
+    return (_tokens(data), *(replace(one, pattern=_expanded(one.pattern, data.parts)) for one in data.patterns))
 
 
 @cache
-def secret_hints() -> frozenset[bytes]:
-    """Return the hints of all patterns; a pattern with hints needs one of them in the text."""
-    return frozenset(hint for pattern in secret_patterns() for hint in pattern.hints)
+def secret_hints() -> Mapping[str, bytes]:
+    """Return the hints of all patterns as bytes; a pattern with hints needs one of them in the text."""
+    return {hint: hint.encode() for pattern in secret_patterns() for hint in pattern.hints}
 
 
-def _tokens(data: Mapping[str, Any]) -> SecretPattern:
+def _tokens(data: _Secrets) -> SecretPattern:
     """Return one pattern for the tokens of all vendors; its group `secret` leaves the prefix out."""
-    token = rf"(?:{_after(data['token_prefixes'])}){_TOKEN}"
-    plain = rf"(?:{_after(data['plain_token_prefixes'])}){_PLAIN_TOKEN}"
+    token = rf"(?:{_after(data.token_prefixes)}){_TOKEN}"
+    plain = rf"(?:{_after(data.plain_token_prefixes)}){_PLAIN_TOKEN}"
     return SecretPattern("token", rf"[_.-](?<=[A-Za-z0-9].)(?=[\w.+/=-]{{16}})(?P<secret>{token}|{plain})")
 
 
@@ -87,12 +96,10 @@ def _after(prefixes: Mapping[str, Iterable[str]]) -> str:
     return "|".join(rf"(?<=(?<![A-Za-z0-9])(?:{'|'.join(group)}))" for group in groups)
 
 
-def _pattern(row: Mapping[str, Any], parts: Mapping[str, str]) -> SecretPattern:
-    pattern = row["pattern"]
+def _expanded(pattern: str, parts: Mapping[str, str]) -> str:
     for name, part in parts.items():
         pattern = pattern.replace(f"<<{name}>>", part)
-    hints = frozenset(hint.encode() for hint in row["hints"])
-    return SecretPattern(row["name"], pattern, hints, any_case=row.get("any_case", False))
+    return pattern
 
 
 @cache

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 import yaml
+from msgspec import Struct, convert, field
 from pydantic import ValidationError
 
 from faultbridge.decide.policyfile.schema import (
@@ -25,6 +26,8 @@ from faultbridge.decide.policyfile.schema import (
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.errors import Rejected
 from faultbridge.model.names import did_you_mean
+from faultbridge.model.policy import PolicyDocument
+from faultbridge.model.values import replace
 
 SCHEMA_ID = "urn:faultbridge:input:policy:1"
 FIELDS = "fields.yaml"
@@ -48,70 +51,85 @@ def policy_schema() -> Mapping[str, Any]:
     """Return the JSON Schema of policy files, with the meaning and an example of each field."""
     schema = PolicyPart.model_json_schema()
     for name, part in [(PolicyPart.__name__, schema), *schema["$defs"].items()]:
-        for field, described in part.get("properties", {}).items():
-            guide = field_guide()[f"{part_title(name)}.{field}"]
+        for key, described in part.get("properties", {}).items():
+            guide = field_guide()[f"{part_title(name)}.{key}"]
             described |= {"description": guide["meaning"], "examples": [yaml.safe_load(guide["example"])]}
             described.pop("title", None)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, "title": "Faultbridge policy"}
     return {**head, **{name: value for name, value in schema.items() if name != "title"}}
 
 
-def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
-    """Return the schema of the field at a location in a policy file; empty for an unknown field."""
-    found: Mapping[str, Any] = policy_schema()
+class FieldSchema(Struct, frozen=True):
+    """What the JSON Schema says about one field: the parts of which an error text consists."""
+
+    reference: str = field(name="$ref", default="")
+    comment: str = field(name="$comment", default="")
+    choices: tuple[FieldSchema, ...] = field(name="anyOf", default=())
+    type: str = ""
+    enum: tuple[str, ...] = ()
+    items: FieldSchema | None = None
+    max_items: int | None = field(name="maxItems", default=None)
+    properties: Mapping[str, FieldSchema] = field(default_factory=dict)
+    minimum: int | None = None
+    maximum: int | None = None
+    pattern: str = ""
+    examples: tuple[object, ...] = ()
+    nullable: bool = False
+    parts: Mapping[str, FieldSchema] = field(name="$defs", default_factory=dict)
+
+
+@cache
+def _schema() -> FieldSchema:
+    return convert(policy_schema(), FieldSchema)
+
+
+def _field_at(location: Iterable[int | str]) -> FieldSchema:
+    """Return the schema of the field at a location in a policy file; an empty one for an unknown field."""
+    found = _schema()
     for part in location:
-        inner = found.get("items", {}) if isinstance(part, int) else found.get("properties", {}).get(part, {})
-        found = resolved(inner)
+        inner = found.items if isinstance(part, int) else found.properties.get(part)
+        found = _resolved(inner or FieldSchema())
     return found
 
 
-def resolved(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the JSON Schema of a field without its own `$ref`, and with `nullable` for a type or null."""
-    if "$ref" in field:
-        name = field["$ref"].rpartition("/")[2]
-        return {**policy_schema()["$defs"][name], **{key: field[key] for key in field if key != "$ref"}}
-    choices = [*_without_null(field.get("anyOf", ()))]
+def _resolved(field: FieldSchema) -> FieldSchema:
+    """Return the schema of a field without its own `$ref`, or that of its only choice other than null (`nullable`)."""
+    if field.reference:
+        return replace(_schema().parts[field.reference.rpartition("/")[2]], examples=field.examples)
+    choices = [one for one in field.choices if one.type != "null"]
     if len(choices) == 1:
-        return {**field, **resolved(choices[0]), "nullable": True}
+        return replace(_resolved(choices[0]), examples=field.examples, nullable=True)
     return field
-
-
-def _without_null(choices: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    return (one for one in choices if one.get("type") != "null")
 
 
 def expectation(error: Mapping[str, Any]) -> str:
     """Return a text that states what the field of a pydantic error must contain, with the allowed values."""
     location: Sequence[int | str] = error["loc"]
-    field = schema_at(location)
+    field = _field_at(location)
     if error["type"] == "extra_forbidden":
-        return _unknown_field(str(location[-1]), schema_at(location[:-1]))
+        allowed = list(_field_at(location[:-1]).properties)
+        return f"unknown field; allowed: {', '.join(allowed)}{did_you_mean(str(location[-1]), allowed, 1)}"
     if error["type"] == "missing":
         return f"a value is required: {_kind(field)}{_example(field)}"
-    if error["type"] == "value_error" and field.get("$comment") != DURATION:
+    if error["type"] == "value_error" and field.comment != DURATION:
         return str(error["ctx"]["error"])
-    null = " or null" if field.get("nullable") else ""
+    null = " or null" if field.nullable else ""
     return f"{_kind(field)}{null} is expected{_example(field)}"
 
 
-def _unknown_field(name: str, part: Mapping[str, Any]) -> str:
-    allowed = list(part.get("properties", {}))
-    return f"unknown field; allowed: {', '.join(allowed)}{did_you_mean(name, allowed, 1)}"
-
-
-def _kind(field: Mapping[str, Any]) -> str:
-    if field.get("$comment") == DURATION:
-        limits = field["anyOf"][0]
-        return f"a duration from {format_duration(limits['minimum'])} to {format_duration(limits['maximum'])}"
-    if "enum" in field:
-        return f"one of {', '.join(field['enum'])}"
-    kind = _KINDS.get(field.get("type", ""), "text")
-    most = f" of at most {field['maxItems']} items" if "maxItems" in field else ""
-    items = _kind(resolved(field["items"])) if "items" in field else ""
-    pattern = f"text that matches {field['pattern']}" if "pattern" in field else ""
-    names = ", ".join(field.get("properties", ()))
-    bounds = {"low": field.get("minimum"), "high": field.get("maximum")}
-    return pattern or kind.format(most=most, items=items, names=names, **bounds)
+def _kind(field: FieldSchema) -> str:
+    if field.comment == DURATION:
+        seconds = field.choices[0]
+        return f"a duration from {format_duration(seconds.minimum or 0)} to {format_duration(seconds.maximum or 0)}"
+    if field.enum:
+        return f"one of {', '.join(field.enum)}"
+    if field.pattern:
+        return f"text that matches {field.pattern}"
+    most = f" of at most {field.max_items} items" if field.max_items is not None else ""
+    items = _kind(_resolved(field.items)) if field.items else ""
+    names = ", ".join(field.properties)
+    kind = _KINDS.get(field.type, "text")
+    return kind.format(most=most, items=items, names=names, low=field.minimum, high=field.maximum)
 
 
 _KINDS = {
@@ -122,12 +140,11 @@ _KINDS = {
 }
 
 
-def _example(field: Mapping[str, Any]) -> str:
+def _example(field: FieldSchema) -> str:
     """Return an example such as `, such as 1h30m`, or "" if the field has none or lists its values."""
-    is_listed = "enum" in field or field.get("type") in {"integer", "boolean"}
-    if is_listed or not field.get("examples"):
+    if field.enum or field.type in {"integer", "boolean"} or not field.examples:
         return ""
-    example = field["examples"][0]
+    example = field.examples[0]
     return f", such as {example if isinstance(example, str) else json.dumps(example)}"
 
 
@@ -161,7 +178,7 @@ class InvalidPolicy(Rejected):
         self.problems = tuple(problems)
 
 
-def read_policy(text: str) -> dict[str, Any]:
+def read_policy(text: str) -> PolicyDocument:
     """Convert a policy file in YAML or JSON to the document that the table stores, without its version.
 
     Invalid fields raise `InvalidPolicy`, which lists all of them. If all fields are valid, but contradict each other,
@@ -176,17 +193,18 @@ def read_policy(text: str) -> dict[str, Any]:
     problems = [*_contradictions(policy.rules, policy.breakers), *_repeated_sources(policy.capacity)]
     if problems:
         raise InvalidPolicy(problems)
-    return policy.model_dump(mode="json", exclude_unset=True)
+    document: PolicyDocument = policy.model_dump(mode="json", exclude_unset=True)
+    return document
 
 
-def write_policy(document: Mapping[str, Any]) -> str:
+def write_policy(document: PolicyDocument) -> str:
     """Convert a stored policy document to YAML without its version; `read_policy` converts the YAML back."""
     written = write_durations(dict(document))
     parts = {name: written[name] for name in PolicyPart.model_fields if name in written}
     return yaml.safe_dump(parts, sort_keys=False, default_flow_style=False, allow_unicode=True)
 
 
-def _parse(text: str) -> Mapping[str, Any]:
+def _parse(text: str) -> Mapping[str, object]:
     if len(text) > MAX_CHARACTERS:
         raise Rejected("too_large", f"the policy has {len(text)} characters; at most {MAX_CHARACTERS} are allowed")
     try:
@@ -216,7 +234,7 @@ class _LoaderWithoutAliases(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _problem(error: Mapping[str, Any], parsed: Mapping[str, Any]) -> Problem:
+def _problem(error: Mapping[str, Any], parsed: Mapping[str, object]) -> Problem:
     location = list(error["loc"])
     rule = None
     if location[:1] == ["rules"] and len(location) > 1 and isinstance(location[1], int):
@@ -225,7 +243,7 @@ def _problem(error: Mapping[str, Any], parsed: Mapping[str, Any]) -> Problem:
     return Problem(rule, _field_path(location), expectation(error), _value_text(error.get("input")))
 
 
-def _rule_name(parsed: Mapping[str, Any], index: int) -> str:
+def _rule_name(parsed: Mapping[str, object], index: int) -> str:
     rules = parsed.get("rules")
     rule = rules[index] if isinstance(rules, list) else None
     name = rule.get("name") if isinstance(rule, dict) else None

@@ -230,27 +230,9 @@ class PolicyPart(_Part):
 
 
 DURATION_FIELDS = frozenset(
-    {
-        "act_within",
-        "claim_ttl",
-        "remember_for",
-        "heartbeat_timeout",
-        "drain_deadline",
-        "orchestrator_timeout",
-        "repair_deadline",
-        "follow_deadline",
-        "launch_deadline",
-        "verify_deadline",
-        "probation",
-        "update_deadline",
-        "update_grace",
-        "page_waiting_after",
-        "acknowledged_for",
-        "approval_deadline",
-        "duration",
-        "quiet",
-        "window",
-        "max_age",
-    }
+    name
+    for part in (RulePart, WindowPart, LimitsPart, BreakerPart, IncidentsPart)
+    for name, described in part.model_fields.items()
+    if _AS_TEXT in described.metadata and name != "wait_seconds"
 )
 """The fields with a duration in seconds that a policy file writes with a unit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from faultbridge.decide.policyfile.schema import (
     RulePart,
     format_duration,
 )
-from faultbridge.model.policy import OrchestratorUnreachable
+from faultbridge.model.policy import OrchestratorUnreachable, PolicyDocument
 
 FROM_FILE, FROM_DEFAULT = "file", "default"
 _NOT_GIVEN = object()
@@ -46,7 +46,7 @@ class ChangedSetting:
     after: Setting | None
 
 
-def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
+def effective_settings(document: PolicyDocument) -> tuple[Setting, ...]:
     """Return every value of a stored policy with its origin; `rules` lists their names in order."""
     policy = complete_policy(document)
     given = policy.model_dump(mode="json", exclude_unset=True)
@@ -58,13 +58,13 @@ def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
     return (*(Setting(None, *leaf) for leaf in _leaves(complete, given)), *settings)
 
 
-def complete_policy(document: Mapping[str, Any]) -> PolicyPart:
+def complete_policy(document: PolicyDocument) -> PolicyPart:
     """Return a stored policy document as a policy with all defaults; durations are in seconds."""
     parts = {name: value for name, value in document.items() if name != "version"}
     return PolicyPart.model_validate(parts)
 
 
-def changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ChangedSetting, ...]:
+def changed_settings(before: PolicyDocument, after: PolicyDocument) -> tuple[ChangedSetting, ...]:
     """Return the values that differ between two stored policy documents; rules are compared by name.
 
     If only one policy has a rule, a breaker or a maintenance window, only the values that its policy file sets are
@@ -153,7 +153,7 @@ _UNSAFE = {
 """The value with which each of these fields of a rule protects nodes less."""
 
 
-def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+def weakened_protection(before: PolicyDocument, after: PolicyDocument) -> tuple[str, ...]:
     """Return lines of text about the changes of breakers, limits and rules that can weaken protection.
 
     Rules are compared by name. A rule that only the new policy has is not compared, because in the old policy other

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from faultbridge.decode import registry
 from faultbridge.decode.frames.body import unpacked_pieces
@@ -26,10 +25,12 @@ from faultbridge.explain.signals.signal import (
     latest_date_of,
     matches_of,
 )
+from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.errors import Rejected
-from faultbridge.model.fault_enums import Action, Severity
-from faultbridge.model.faults import GPU_PARTS, Component
-from faultbridge.model.times import from_text
+from faultbridge.model.event_data import EventData, FaultData
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import GPU_PARTS
+from faultbridge.model.recorded import RecordedEvent
 
 _HALF_A_YEAR = timedelta(days=182)
 
@@ -149,7 +150,7 @@ class RecordedWindow:
 
 def recorded_evidence(
     window: RecordedWindow,
-    events: Iterable[Mapping[str, Any]],
+    events: Iterable[RecordedEvent[EventData | None]],
     heartbeats: Mapping[str, datetime],
     roles: Mapping[str, Role],
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
@@ -159,9 +160,11 @@ def recorded_evidence(
     absence of a fault shows that it reported none. A node without heartbeats, or with `host.silent`, has no range.
     """
     store = EvidenceStore()
-    for event in events:
-        signal = _signal(event, roles)
-        part = f"{signal.node}{_device(event['data'])}"
+    for metadata, data in [(event.metadata, event.data) for event in events]:
+        if not isinstance(data, FaultData):
+            continue
+        signal = _signal(metadata, data, roles)
+        part = f"{signal.node}{_device(data)}"
         in_window = signal.at is not None and window.since <= signal.at <= window.ended_at + AFTER_END
         if signal.node in window.nodes and in_window and store.is_new(signal.name, signal.at, part=part):
             store.add(signal, part)
@@ -169,15 +172,14 @@ def recorded_evidence(
     return signals, tuple(_spans(window, signals, heartbeats))
 
 
-def _signal(event: Mapping[str, Any], roles: Mapping[str, Role]) -> Signal:
-    metadata, data = event["metadata"], event["data"]
-    is_harmless = data["severity"] == Severity.INFO.value and not Action(data["action"]).opens_case
-    role = roles.get(data["code"], Role.CONTEXT if is_harmless else Role.INITIATING)
-    place = _stream(metadata["cluster"], metadata["node"]), metadata["sequence"]
-    text, kind = f"{_device(data)} {data['message']}".strip()[:MAX_TEXT], data["component"]["type"]
-    signal = Signal(data["code"], role, Trust.NODE, *place, text, from_text(data["observed_at"]), metadata["node"])
-    device = Component.read(data["component"]) if kind in GPU_PARTS else None
-    return replace(signal, kind=f"fault.{kind}.{data['severity']}", device=device)
+def _signal(metadata: EntryMetadata, data: FaultData, roles: Mapping[str, Role]) -> Signal:
+    is_harmless = data.severity is Severity.INFO and not data.action.opens_case
+    role = roles.get(data.code, Role.CONTEXT if is_harmless else Role.INITIATING)
+    place = _stream(metadata.cluster, str(metadata.node)), metadata.sequence
+    text, kind = f"{_device(data)} {data.message}".strip()[:MAX_TEXT], data.component.type
+    signal = Signal(data.code, role, Trust.NODE, *place, text, data.observed_at, metadata.node)
+    device = data.component.identity() if kind in GPU_PARTS else None
+    return replace(signal, kind=f"fault.{kind}.{data.severity}", device=device)
 
 
 def _spans(window: RecordedWindow, signals: Iterable[Signal], heartbeats: Mapping[str, datetime]) -> Iterator[LogSpan]:
@@ -188,8 +190,8 @@ def _spans(window: RecordedWindow, signals: Iterable[Signal], heartbeats: Mappin
         yield LogSpan(_stream(window.cluster, node), Trust.NODE, SOURCE, node, window.since, until)
 
 
-def _device(data: Mapping[str, Any]) -> str:
-    return str(data["component"]["pci"] or data["component"]["name"] or "")
+def _device(data: FaultData) -> str:
+    return data.component.pci or data.component.name or ""
 
 
 def _stream(cluster: str, node: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from jsonschema import Draft202012Validator
@@ -22,9 +22,15 @@ DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical"
 """The domains with a file of mechanisms. A cause that is not known has the domain `unknown`."""
 SCHEMA = "explain/schema.json"
 """The JSON Schema for documents of log patterns and mechanisms, packaged or from a customer."""
-STATED = {"expects": "node", "trusts": "job", "hardware": "possible"}
 DECISIVE = "decisive"
 """The strength of a signal that shows a mechanism by itself."""
+
+
+class GoldenCase(Struct, frozen=True):
+    """An example of a failure: its signals (`verdict_on` describes their form), and the verdict that they give."""
+
+    signals: tuple[str, ...]
+    verdict: Outlook
 
 
 class Mechanism(Struct, frozen=True):
@@ -51,14 +57,14 @@ class Mechanism(Struct, frozen=True):
     causes: tuple[str, ...]
     settles: str
     source: str
-    cases: tuple[Mapping[str, Any], ...]
+    cases: tuple[GoldenCase, ...]
     after_progress: Outlook | None = None
     after_hours: Outlook | None = None
     on_many_ranks: Outlook | None = None
     unchecked: Outlook | None = None
-    expects_node: bool = field(name="expects", default=False)
-    trusts_job: bool = field(name="trusts", default=False)
-    may_be_hardware: bool = field(name="hardware", default=False)
+    expects_node: Literal["node"] | None = field(name="expects", default=None)
+    trusts_job: Literal["job"] | None = field(name="trusts", default=None)
+    may_be_hardware: Literal["possible"] | None = field(name="hardware", default=None)
 
     @property
     def is_of_nodes(self) -> bool:
@@ -72,6 +78,21 @@ class Mechanism(Struct, frozen=True):
     def can_cause(self, signal: Signal) -> bool:
         """Return whether a signal can belong to this failure mechanism, as its start or as a consequence."""
         return self.strength(signal) is not None or any(fnmatchcase(signal.name, glob) for glob in self.causes)
+
+
+class FaultRole(Struct, frozen=True):
+    """The role of a fault code, which may be a name pattern."""
+
+    code: str
+    role: Role
+
+
+class MechanismData(Struct, frozen=True):
+    """One document of log patterns (rows of `signals`), roles of fault codes, and failure mechanisms."""
+
+    signals: tuple[Mapping[str, Any], ...] = ()
+    faults: tuple[FaultRole, ...] = ()
+    mechanisms: tuple[Mechanism, ...] = ()
 
 
 class Book(Struct, frozen=True):
@@ -92,7 +113,8 @@ class Weights(Struct, frozen=True):
 @cache
 def packaged_book() -> Book:
     """Return the log patterns, fault code roles and failure mechanisms that this package contains."""
-    return read_book(packaged_json(f"explain/{domain}.json") for domain in DOMAINS)
+    documents = (packaged_json(f"explain/{domain}.json") for domain in DOMAINS)
+    return read_book(msgspec.convert(one, MechanismData) for one in documents)
 
 
 @cache
@@ -103,7 +125,7 @@ def packaged_weights(same_attempts: int | None = None) -> Weights:
     return Weights({one["name"]: one["points"] for one in found["weights"]}, limits)
 
 
-def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
+def extended_book(documents: Iterable[object]) -> Book:
     """Return the packaged patterns, roles and mechanisms, extended or replaced by a customer's."""
     own = read_book([_validated(one) for one in documents])
     base, names = packaged_book(), {one.name for one in own.mechanisms}
@@ -111,23 +133,21 @@ def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
     return Book((*own.patterns, *base.patterns), {**base.roles, **own.roles}, (*own.mechanisms, *kept))
 
 
-def read_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the log patterns, fault code roles and failure mechanisms in validated documents."""
+def read_book(documents: Iterable[MechanismData]) -> Book:
+    """Return the log patterns, fault code roles and failure mechanisms in documents."""
     documents = list(documents)
-    rows = [row for one in documents for row in one.get("signals", ())]
-    roles = {row["code"]: Role(row["role"]) for one in documents for row in one.get("faults", ())}
-    mechanisms = [row for one in documents for row in one.get("mechanisms", ())]
-    stated = [{name: row.get(name) == text for name, text in STATED.items()} for row in mechanisms]
-    read = tuple(msgspec.convert({**row, **each}, Mechanism) for row, each in zip(mechanisms, stated, strict=True))
-    return Book(tuple(map(read_pattern, rows)), roles, read)
+    patterns = tuple(read_pattern(row) for one in documents for row in one.signals)
+    roles = {row.code: row.role for one in documents for row in one.faults}
+    return Book(patterns, roles, tuple(mechanism for one in documents for mechanism in one.mechanisms))
 
 
-def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _validated(document: object) -> MechanismData:
     error = next(iter(Draft202012Validator(packaged_json(SCHEMA)).iter_errors(document)), None)
     if error is not None:
         at = "/".join(map(str, error.absolute_path)) or "the document"
         raise Misconfigured(f"invalid mechanisms: {at}: {error.message[:200]}")
-    for row in document.get("signals", ()):
+    data = msgspec.convert(document, MechanismData)
+    for row in data.signals:
         bounded_pattern(row.get("pattern", ""))
         check_repetitions(row.get("pattern", ""))
-    return document
+    return data

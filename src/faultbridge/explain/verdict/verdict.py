@@ -31,21 +31,13 @@ from faultbridge.explain.verdict.situation import (
     time_line,
 )
 from faultbridge.model.enums import Outlook
+from faultbridge.model.verdicts import Hardware
 
 UNKNOWN = "unknown"
 NO_DUMP = "collective.no_dump"
 _MIN_SHARED = 3
 _OF_OTHERS = ("service.", "dns.")
 """Errors of a service that the rank asked: they say nothing about the rank's own node."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hardware:
-    """Whether the hardware is `blamed`, `acquitted` (ruled out) or `undetermined`, and whose logs were checked."""
-
-    state: str
-    checked: tuple[str, ...]
-    not_checked: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

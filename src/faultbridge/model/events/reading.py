@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from faultbridge.model.events.envelope import Event, UntypedEvent
 from faultbridge.model.events.registry import STUB, model_of, schema_name
 
-Detail = dict[str, Any]
+Detail = dict[str, dict[str, object]]
 Upcaster = Callable[[Detail], Detail]
 
 # (event type, old version) -> upcaster to the next version. Version 1.0 is the first, so there is none yet.
@@ -21,7 +20,7 @@ Upcaster = Callable[[Detail], Detail]
 UPCASTERS: Mapping[tuple[str, str], Upcaster] = {}
 
 
-def read(detail: str | bytes | Mapping[str, Any]) -> Event:
+def read(detail: str | bytes | Mapping[str, object]) -> Event:
     """Read the `detail` of an event, given as JSON text or as a parsed JSON object.
 
     Returns an `UntypedEvent` for an event without data because it is too large for the bus, an unknown event type, or a
@@ -38,7 +37,7 @@ def read(detail: str | bytes | Mapping[str, Any]) -> Event:
     return _model_for(current["metadata"]).model_validate_json(json.dumps(current))
 
 
-def read_envelope(event: Mapping[str, Any]) -> Event:
+def read_envelope(event: Mapping[str, object]) -> Event:
     """Read a complete EventBridge event, as a Lambda function receives it.
 
     Raises `ValueError` if the event does not contain an event of Faultbridge.
@@ -73,7 +72,7 @@ def _version_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def _model_for(metadata: Mapping[str, Any]) -> type[Event]:
+def _model_for(metadata: Mapping[str, object]) -> type[Event]:
     model = model_of(str(metadata.get("event_type")))
     if model is None or schema_name(metadata) == STUB:
         return UntypedEvent

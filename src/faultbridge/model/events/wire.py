@@ -8,7 +8,8 @@ again.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.enums import ALL_DATA
@@ -17,6 +18,10 @@ MAX_BYTES = 60 * 1024
 EVIDENCE = "/data/evidence"
 # Fields that are emptied if the body itself is too large.
 EXPENDABLE_FIELDS = ("attributes", "facts")
+
+
+EventDocument: TypeAlias = Mapping[str, Mapping[str, object]]
+"""The JSON object of an event, with its `metadata` and its `data`."""
 
 
 def detail_of(body: str, evidence: str) -> str:
@@ -55,11 +60,11 @@ def stub_of(body: str) -> str:
     return canonical_json(_with_truncated(detail, ALL_DATA))
 
 
-def _with_evidence(detail: dict[str, Any], evidence: str) -> str:
+def _with_evidence(detail: EventDocument, evidence: str) -> str:
     return canonical_json({**detail, "data": {**detail["data"], "evidence": evidence}})
 
 
-def _with_shortened_evidence(detail: dict[str, Any], evidence: str) -> str | None:
+def _with_shortened_evidence(detail: EventDocument, evidence: str) -> str | None:
     marked = _with_truncated(detail, EVIDENCE)
     room = MAX_BYTES - len(_with_evidence(marked, "").encode())
     if room < 0:
@@ -88,5 +93,5 @@ def _without_expendable_fields(body: str, evidence: str) -> str:
     return reduced if len(reduced.encode()) <= MAX_BYTES else stub_of(body)
 
 
-def _with_truncated(detail: dict[str, Any], *removed: str) -> dict[str, Any]:
+def _with_truncated(detail: EventDocument, *removed: str) -> EventDocument:
     return {**detail, "metadata": {**detail["metadata"], "truncated": list(removed)}}

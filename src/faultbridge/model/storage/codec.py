@@ -66,7 +66,7 @@ def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind, dec_hook=_read_component)
 
 
-def _write_component(value: object) -> dict[str, Any]:
+def _write_component(value: object) -> dict[str, object]:
     if isinstance(value, Component):
         known = {name: one for name, one in value.document().items() if one is not None}
         return {**known, **(value.unknown_attributes or {})}
@@ -100,7 +100,7 @@ def _set_apart(kind: Any, value: Any) -> Any:
 
 
 @cache
-def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+def _types_of(kind: type[msgspec.Struct]) -> dict[str, object]:
     return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 

@@ -39,7 +39,7 @@ from faultbridge.model.storage.node_rows import (
     QueuedCase,
     UnhealthyNode,
 )
-from faultbridge.model.storage.writes import Delete, Item, Key, Put, Update, Write
+from faultbridge.model.storage.writes import Delete, Key, Put, Update, Write
 from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
@@ -66,13 +66,6 @@ def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tup
         writes += _row_writes(row(before), row(after), now)
     writes += control_writes(before, after)
     return tuple(writes)
-
-
-def derived_rows(state: NodeState, now: datetime) -> tuple[Item, ...]:
-    """Return the rows that a node's state requires, except the item of its case."""
-    writes = projection_writes(NodeState(state.key), state, now)
-    rows = (write.item for write in writes if isinstance(write, Put))
-    return tuple(row for row in rows if row["sk"] != "CASE")
 
 
 class Row(NamedTuple):

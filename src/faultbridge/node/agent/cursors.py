@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from faultbridge.model.records import SAMPLE_INTERVAL, SentValues
 from faultbridge.model.storage.wire.message import DIGEST_LENGTH, MAX_LAST_SENT
@@ -35,7 +34,7 @@ class Cursor:
 
     log: str
     number: int
-    position: Mapping[str, Any]
+    position: Mapping[str, object]
 
 
 class CursorFile:

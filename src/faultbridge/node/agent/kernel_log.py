@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from faultbridge.model.times import to_text, truncate
 from faultbridge.node.agent.host import AgentClock
@@ -34,15 +33,15 @@ class KernelLog(Log):
     source = "kernel-log"
     max_line_bytes = 16 * 1024
 
-    def __init__(self, path: Path, boot_id: str | None, position: Mapping[str, Any], clock: AgentClock) -> None:
+    def __init__(self, path: Path, boot_id: str | None, position: Mapping[str, object], clock: AgentClock) -> None:
         super().__init__()
         self._path = path
         self._clock = clock
         self._boot_id = boot_id
         same_boot = boot_id is not None and position.get("boot") == boot_id
-        self._sequence = int(position.get("seq", -1)) if same_boot else -1
+        self._sequence = int(str(position.get("seq", -1))) if same_boot else -1
         stored = position.get("booted_at") if same_boot else None
-        self._booted_at = None if stored is None else datetime.fromtimestamp(stored / 1000, UTC)
+        self._booted_at = None if stored is None else datetime.fromtimestamp(int(str(stored)) / 1000, UTC)
         self._file: int | None = None
 
     def read(self, max_bytes: int) -> Iterator[LogLine]:
@@ -113,7 +112,7 @@ class JournalLog(Log):
 
     max_line_bytes = 256 * 1024
 
-    def __init__(self, unit: str, source: str, position: Mapping[str, Any], clock: AgentClock) -> None:
+    def __init__(self, unit: str, source: str, position: Mapping[str, object], clock: AgentClock) -> None:
         super().__init__()
         self.name = f"journal-{unit}"
         self.source = source

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import NO_HINTS
@@ -79,7 +79,7 @@ class LogLine:
 
     prefix: str
     text: str
-    position: Mapping[str, Any] | None = None
+    position: Mapping[str, object] | None = None
 
 
 class LineBatch:
@@ -93,7 +93,7 @@ class LineBatch:
         self._new_since: float | None = None
         self._repeats_since: float | None = None
         self._taken_at = float("-inf")
-        self.position: Mapping[str, Any] | None = None
+        self.position: Mapping[str, object] | None = None
 
     @property
     def full(self) -> bool:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import and_, eq
 from pathlib import Path
-from typing import Any
 
 RETAINED_SECONDS = 300.0
 BUSY = 10_000_000
@@ -49,7 +48,7 @@ class DeviceRates:
     """Keeps the samples of five minutes; the thread that sends reads `report`, which is replaced as a whole."""
 
     near: Mapping[str, str] = field(default_factory=dict)
-    report: list[dict[str, Any]] = field(default_factory=list)
+    report: list[dict[str, object]] = field(default_factory=list)
     _samples: deque[tuple[float, dict[Device, Values]]] = field(default_factory=deque)
 
     def add(self, now: float, found: dict[Device, Values]) -> None:

@@ -78,7 +78,7 @@ class AgentSettings:
         return settings
 
 
-def _read_file(file: Path | None) -> dict[str, Any]:
+def _read_file(file: Path | None) -> dict[str, object]:
     path = file or DEFAULT_FILE
     if file is None and not path.is_file():
         return {}
@@ -92,7 +92,7 @@ def _read_file(file: Path | None) -> dict[str, Any]:
         raise Misconfigured(f"the settings file is not TOML: {path}: {error}") from None
 
 
-def _read_variables(environment: Mapping[str, str]) -> dict[str, Any]:
+def _read_variables(environment: Mapping[str, str]) -> dict[str, object]:
     return {
         name.removeprefix(PREFIX).lower(): value
         for name, value in environment.items()

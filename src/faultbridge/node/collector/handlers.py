@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.values import members, objects_in, text
@@ -51,13 +50,13 @@ class CollectedRecord:
     record_id: str | None = None
 
 
-def name_of(node: Mapping[str, Any]) -> str | None:
+def name_of(node: Mapping[str, object]) -> str | None:
     """Return the name of a Kubernetes node, or None if the name is not valid."""
     name = text(members(node.get("metadata")).get("name"), _MAX_NAME)
     return name if name and names.NODE_NAME.fullmatch(name) else None
 
 
-def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
+def records_of_node(node: Mapping[str, object]) -> Iterator[CollectedRecord]:
     """Yield the conditions of a Kubernetes node, as one record for each agent that writes conditions.
 
     A node without a valid name has no records.
@@ -71,7 +70,7 @@ def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
     name = name_of(node)
     if name is None:
         return
-    by_source: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list, {NODE_SOURCE: []})
+    by_source: defaultdict[str, list[Mapping[str, object]]] = defaultdict(list, {NODE_SOURCE: []})
     for condition in objects_in(members(node.get("status")).get("conditions")):
         by_source[_source_of(condition)].append(condition)
     labels = members(members(node.get("metadata")).get("labels"))
@@ -84,7 +83,7 @@ def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
         yield CollectedRecord(source, name, body, _instance_of(node))
 
 
-def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
+def record_of_event(event: Mapping[str, object]) -> CollectedRecord | None:
     """Return the record of an event about a node, if the EKS agent or node-problem-detector wrote it.
 
     The record id is derived from the event and its version, so that ingest counts each version once even if it is
@@ -103,7 +102,7 @@ def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
     return None
 
 
-def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
+def unmapped_types(node: Mapping[str, object]) -> Iterator[str]:
     """Yield the types of a node's true conditions that no packaged mapping contains.
 
     Only a customer's own mapping can translate these types to fault codes. Types that end in `Ready` or `Healthy` are
@@ -117,7 +116,7 @@ def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
             yield kind
 
 
-def _event_id(metadata: Mapping[str, Any], body: bytes) -> str | None:
+def _event_id(metadata: Mapping[str, object], body: bytes) -> str | None:
     """Return the id of one version of an event, or a hash of what it has; None without a name and a uid.
 
     Two events without a name and a uid, but with equal content, may be two faults.
@@ -132,20 +131,20 @@ def _event_id(metadata: Mapping[str, Any], body: bytes) -> str | None:
     return f"k8s-{hashlib.sha256(_json(identity) + body).hexdigest()}"
 
 
-def _source_of(condition: Mapping[str, Any]) -> str:
+def _source_of(condition: Mapping[str, object]) -> str:
     if is_check(condition):
         return NVSENTINEL_SOURCE
     row = members(mapping("conditions", {})["types"]).get(text(condition.get("type"), 128) or "")
     return str(row["sources"][0]) if row else NODE_SOURCE
 
 
-def _instance_of(node: Mapping[str, Any]) -> str | None:
+def _instance_of(node: Mapping[str, object]) -> str | None:
     provider_id = text(members(node.get("spec")).get("providerID"), 256) or ""
     candidate = provider_id.rpartition("/")[2]
     return candidate if names.INSTANCE_ID.fullmatch(candidate) else None
 
 
-def _json(document: Mapping[str, Any]) -> bytes:
+def _json(document: Mapping[str, object]) -> bytes:
     return json.dumps(document, sort_keys=True).encode()
 
 
@@ -220,10 +219,10 @@ class Handler(ABC):
     """Receives the objects of a follower; raises Transient to receive the same object again later."""
 
     @abstractmethod
-    def handle(self, found: Mapping[str, Any], /) -> None:
+    def handle(self, found: Mapping[str, object], /) -> None:
         """Receive an object that was listed or has changed, and store records about it for sending."""
 
-    def remove(self, found: Mapping[str, Any], /) -> None:  # noqa: B027 - not each handler stores a state
+    def remove(self, found: Mapping[str, object], /) -> None:  # noqa: B027 - not each handler stores a state
         """Receive an object that was deleted; by default a deletion has no meaning."""
 
     def begin_list(self) -> None:  # noqa: B027 - as above
@@ -242,7 +241,7 @@ class NodeHandler(Handler):
     _listed: set[str] = field(default_factory=set)
     _logged: set[str] = field(default_factory=set)
 
-    def handle(self, node: Mapping[str, Any], /) -> None:
+    def handle(self, node: Mapping[str, object], /) -> None:
         """Store each new, changed or 30 minutes old record; log each unmapped type once, 100 at most."""
         name = name_of(node)
         if name is None:
@@ -258,7 +257,7 @@ class NodeHandler(Handler):
                 reason = "true, but no packaged mapping contains its type; `faultbridge mapping` adds one"
                 log_cause("condition_not_mapped", reason=reason, condition=kind, node=name_of(node))
 
-    def remove(self, node: Mapping[str, Any], /) -> None:
+    def remove(self, node: Mapping[str, object], /) -> None:
         """Delete the states of a deleted node: a deletion is no fault, and the inventory shows the instance."""
         name = name_of(node)
         if name is not None:
@@ -280,7 +279,7 @@ class EventHandler(Handler):
 
     store: RecordStore
 
-    def handle(self, event: Mapping[str, Any], /) -> None:
+    def handle(self, event: Mapping[str, object], /) -> None:
         """Store the record of an event, if the EKS agent or node-problem-detector wrote it about a node."""
         record = record_of_event(event)
         if record is not None:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from faultbridge.decode.frames.values import members, number, objects_in, text
 from faultbridge.model import names
@@ -62,7 +61,7 @@ class JobPod:
         return self.phase not in {SUCCEEDED, FAILED, DELETED}
 
 
-def pod_of(pod: Mapping[str, Any]) -> JobPod | None:
+def pod_of(pod: Mapping[str, object]) -> JobPod | None:
     """Parse a training job's pod with 1 to 64 GPUs and valid names; returns None for any other pod."""
     metadata, spec, status = (members(pod.get(part)) for part in ("metadata", "spec", "status"))
     labels = members(metadata.get("labels"))
@@ -145,7 +144,7 @@ def _finished(pod: JobPod) -> tuple[bool, float]:
     return pod.finished_at is None, pod.finished_at.timestamp() if pod.finished_at else 0.0
 
 
-def _order(job_label: str, labels: Mapping[str, Any]) -> tuple[int, int] | None:
+def _order(job_label: str, labels: Mapping[str, object]) -> tuple[int, int] | None:
     """Return the position of a pod among the pods of its group, or None if the labels do not state it.
 
     The group is the replicated job in a JobSet, or the whole job. A position is two numbers that sort the pods. The
@@ -175,7 +174,7 @@ def _time(value: object) -> datetime | None:
         return None
 
 
-def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str:
+def _reason(status: Mapping[str, object], ends: Iterable[Mapping[str, object]]) -> str:
     """Return why a pod ended, without messages, because these contain data of users."""
     parts = [text(status.get("reason"), _MAX_REASON), _disruption(status)]
     failed = next((one for one in ends if number(one.get("exitCode")) != 0 and one), None)
@@ -185,7 +184,7 @@ def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str
     return found or str(text(status.get("phase"), 16))
 
 
-def _disruption(status: Mapping[str, Any]) -> str | None:
+def _disruption(status: Mapping[str, object]) -> str | None:
     for one in objects_in(status.get("conditions")):
         if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
             reason = text(one.get("reason"), _MAX_REASON)
@@ -208,7 +207,7 @@ class JobHandler(Handler):
     _ended: dict[str, frozenset[str]] = field(default_factory=dict)
     _listed: set[str] | None = None
 
-    def handle(self, pod: Mapping[str, Any], /) -> None:
+    def handle(self, pod: Mapping[str, object], /) -> None:
         """Store the state of a pod, and report its job if this state starts or ends a run."""
         found = pod_of(pod)
         if found is None:
@@ -219,7 +218,7 @@ class JobHandler(Handler):
         else:
             self._listed.add(found.uid)
 
-    def remove(self, pod: Mapping[str, Any], /) -> None:
+    def remove(self, pod: Mapping[str, object], /) -> None:
         """Remove a deleted pod. If it was active in the current run of its job, the run ends."""
         found = pod_of(pod)
         if found is not None:
@@ -280,7 +279,7 @@ class JobHandler(Handler):
         self._store(report | ({"at": max(times)} if times else {}))
         self._runs[job_id] = frozenset(one.uid for one in pods)
 
-    def _store(self, report: Mapping[str, Any]) -> None:
+    def _store(self, report: Mapping[str, object]) -> None:
         body = json.dumps(report, sort_keys=True).encode()
         record_id = f"k8s-job-{hashlib.sha256(body).hexdigest()[:32]}"
         self.store.store(CollectedRecord(JOB_REPORT, None, body, record_id=record_id))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
 from msgspec import to_builtins
@@ -124,9 +125,9 @@ class ReadArchive:
         return sorted({key.split("cluster=", 1)[1].split("/", 1)[0] for key in keys if "cluster=" in key})
 
 
-def _recording_order(line: Line) -> tuple[str, str, int, int]:
-    metadata = line.event["metadata"]
-    return metadata["recorded_at"], metadata["node"] or "", metadata["epoch"], metadata["sequence"]
+def _recording_order(line: Line) -> tuple[datetime, str, int, int]:
+    metadata = line.event.metadata
+    return metadata.recorded_at, metadata.node or "", metadata.epoch, metadata.sequence
 
 
 Lines = dict[str, dict[Position, ArchiveLine]]

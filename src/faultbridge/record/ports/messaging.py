@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ class Receipts(Protocol):
     A sender or ingest writes one line for many records.
     """
 
-    def write(self, line: Mapping[str, Any]) -> None:
+    def write(self, line: Mapping[str, object]) -> None:
         """Append one line to the log of receipts."""
 
-    def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
+    def read(self, since: datetime) -> Iterator[Mapping[str, object]]:
         """Yield the lines that senders and ingest have written to the log of receipts at or after a time."""
 
 
@@ -158,7 +158,7 @@ class Workflow(Protocol):
     Each execution drives one attempt.
     """
 
-    def start(self, name: str, payload: Mapping[str, Any]) -> None:
+    def start(self, name: str, payload: Mapping[str, object]) -> None:
         """Start an execution with this name. An execution that already exists counts as started.
 
         Raises ValueError for an invalid name.
@@ -167,5 +167,5 @@ class Workflow(Protocol):
     def status(self, name: str) -> ExecutionStatus:
         """Return the status of the workflow execution with this name."""
 
-    def resume(self, token: str, output: Mapping[str, Any]) -> bool:
+    def resume(self, token: str, output: Mapping[str, object]) -> bool:
         """Resume the execution that waits with this task token; returns False if none waits with it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from faultbridge.model.errors import Transient
 
@@ -22,7 +22,7 @@ class ObjectKind(StrEnum):
 class ObjectPage:
     """One page of a list of Kubernetes objects, and the resource version of the whole list."""
 
-    objects: Sequence[Mapping[str, Any]]
+    objects: Sequence[Mapping[str, object]]
     version: str
 
 
@@ -34,7 +34,7 @@ class ObjectChange:
     """
 
     version: str
-    object: Mapping[str, Any] | None = None
+    object: Mapping[str, object] | None = None
     deleted: bool = False
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import Struct
 
@@ -106,7 +105,7 @@ def stop_before_intent(context: StepContext) -> StepResult | None:
 
 def commit_intent(
     context: StepContext,
-    facts: Mapping[str, Any],
+    facts: Mapping[str, object],
     reason: str = "",
     *,
     spare: str | None = None,
@@ -165,7 +164,7 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
 
 
 def _after_intent(
-    state: NodeState, intent: Intent, control: Control, reason: str, facts: Mapping[str, Any]
+    state: NodeState, intent: Intent, control: Control, reason: str, facts: Mapping[str, object]
 ) -> Transition:
     case, now = live_attempt(state)[0], intent.at
     named = {"generation": intent.generation, "token": intent.token, "rule": case.rule}
@@ -349,7 +348,7 @@ COLLECT_TIMEOUT = timedelta(minutes=5)
 OUTCOMES = {BundleState.KEPT: "kept", BundleState.FAILED: "failed", BundleState.RUNNING: "timed_out"}
 
 
-def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetime) -> tuple[str, dict[str, Any]]:
+def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetime) -> tuple[str, dict[str, object]]:
     """Return the first 4 KB of a verification report; a longer report is stored as an object."""
     if len(report) <= MAX_INLINE_BYTES:
         return report.decode(errors="replace"), {}

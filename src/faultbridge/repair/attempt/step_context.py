@@ -52,7 +52,7 @@ SUPPORTED_VERSIONS = frozenset({VERSION})
 MAX_ERROR_LENGTH = 500
 
 
-def execution_input(key: NodeKey, case: Case) -> dict[str, Any]:
+def execution_input(key: NodeKey, case: Case) -> dict[str, object]:
     """Return the input of the Step Functions execution for the current attempt of a case."""
     return {"v": VERSION, "cluster": key.cluster, "node": key.node, "case": case.id, "attempt": case.attempts}
 
@@ -67,7 +67,7 @@ class StepRequest(Struct, frozen=True):
     error: str = ""
 
     @classmethod
-    def read(cls, payload: Mapping[str, Any]) -> StepRequest:
+    def read(cls, payload: Mapping[str, object]) -> StepRequest:
         """Parse the payload of a call. Raises Rejected for an unsupported version or a malformed payload."""
         if payload.get("v") not in SUPPORTED_VERSIONS:
             supported = ", ".join(str(version) for version in sorted(SUPPORTED_VERSIONS))
@@ -77,7 +77,7 @@ class StepRequest(Struct, frozen=True):
             )
         try:
             key = NodeKey(str(payload["cluster"]), str(payload["node"]))
-            case, attempt, error = str(payload["case"]), int(payload["attempt"]), payload.get("error") or ""
+            case, attempt, error = str(payload["case"]), int(str(payload["attempt"])), payload.get("error") or ""
             if isinstance(error, Mapping):
                 error = f"{error.get('Error', 'error')}: {error.get('Cause', '')}"[:MAX_ERROR_LENGTH]
             return cls(str(payload["step"]), key, case, attempt, str(error))

@@ -105,7 +105,7 @@ class StepRunner(Struct, frozen=True):
 
     tools: StepTools
 
-    def run_step(self, payload: Mapping[str, Any], token: str | None = None) -> dict[str, str]:
+    def run_step(self, payload: Mapping[str, object], token: str | None = None) -> dict[str, str]:
         """Run the step that a payload names, resume the execution with the result, and return the result.
 
         `token` is the Step Functions task token of the execution. A step without a result returns `waiting`, and the
@@ -113,7 +113,7 @@ class StepRunner(Struct, frozen=True):
         malformed payload or an unknown step.
         """
         request = StepRequest.read(payload)
-        token = token or payload.get("token")
+        token = token or (str(payload["token"]) if payload.get("token") else None)
         result = self.run(request, token)
         if token is not None and result.outcome is not StepOutcome.WAITING:
             self.resume(request.step, token, result)

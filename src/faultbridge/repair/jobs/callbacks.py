@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import Struct
 
@@ -14,6 +13,7 @@ from faultbridge.model.cluster.config import SLURM_SIGNAL, ClusterConfig
 from faultbridge.model.cluster.jobs import Checkpoint, Job
 from faultbridge.model.enums import JobChangeKind, ProviderFailure
 from faultbridge.model.errors import Conflict
+from faultbridge.model.events.wire import EventDocument
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, jobs, keys
 from faultbridge.model.storage.writes import Absent, Equals, Key, Put
@@ -131,6 +131,6 @@ class DeliverCallbacks(Struct, frozen=True):
         return JobNotice(config, job.id, event_id, event, asked is not None, signal)
 
 
-def _is_wanted(event: Mapping[str, Any], asked: Checkpoint | None) -> bool:
+def _is_wanted(event: EventDocument, asked: Checkpoint | None) -> bool:
     data = event["data"]
     return bool(data.get("change") == "resumable" if asked is None else data.get("checkpoint_id") == asked.id)

@@ -82,7 +82,7 @@ class JobReport(Struct, frozen=True, kw_only=True):
     ] = field(default_factory=list)
 
 
-def record_report(jobs: Jobs, cluster: str, report: Mapping[str, Any]) -> Job:
+def record_report(jobs: Jobs, cluster: str, report: Mapping[str, object]) -> Job:
     """Validate and record a report, and return the job; raises Rejected `bad_report`."""
     return _record(jobs, cluster, read_report(report))
 
@@ -150,7 +150,7 @@ def _record(
     )
 
 
-def read_report(report: Mapping[str, Any]) -> JobReport:
+def read_report(report: Mapping[str, object]) -> JobReport:
     """Validate a report. Raises Rejected `bad_report`."""
     change = report.get("change")
     if not isinstance(change, str) or change not in FIELDS:
@@ -162,7 +162,7 @@ def read_report(report: Mapping[str, Any]) -> JobReport:
         raise Rejected("bad_report", f"`{missing[0]}` is missing")
     if report.get("ranks") is not None and report.get("ranks_per_node") is not None:
         raise Rejected("bad_report", "give `ranks` or `ranks_per_node`, not both")
-    given: dict[str, Any] = {name: _read(name, report[name]) for name in fields if report.get(name) is not None}
+    given: dict[str, object] = {name: _read(name, report[name]) for name in fields if report.get(name) is not None}
     return JobReport(**given, change=change)  # type: ignore[arg-type]  # it is a key of FIELDS
 
 
@@ -193,7 +193,7 @@ def _ranks(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
-TYPES: Mapping[str, Any] = {one.name: one.type for one in fields(JobReport)} | {"at": str}
+TYPES: Mapping[str, object] = {one.name: one.type for one in fields(JobReport)} | {"at": str}
 READERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("job_id", "name", "reason", "checkpoint_id"), _text),
     "nodes": _nodes,

@@ -7,7 +7,9 @@ may grow are texts. A client ignores fields that it does not know.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -31,6 +33,7 @@ from faultbridge.model.event_data import (
     Receipt,
     doc,
 )
+from faultbridge.model.events.wire import EventDocument
 from faultbridge.model.isolation import takes_work
 from faultbridge.model.nodes import Incarnation, NodeState
 from faultbridge.model.recorded import RecordedEvent, read_event
@@ -521,8 +524,8 @@ def incident_document(view: IncidentView) -> Incident:
 class Entry(Document, frozen=True, kw_only=True):
     """A timeline entry: its event without evidence, and the hash of its stored body."""
 
-    metadata: Annotated[dict[str, Any], doc("As in `schemas/<event>/v1.json`.")]
-    data: Annotated[dict[str, Any], doc("As in `schemas/<event>/v1.json` of the entry's type.")]
+    metadata: Annotated[Mapping[str, object], doc("As in `schemas/<event>/v1.json`.")]
+    data: Annotated[Mapping[str, object], doc("As in `schemas/<event>/v1.json` of the entry's type.")]
     hash: str
     late: Annotated[bool, doc("Recorded more than two minutes after it happened.")]
 
@@ -559,8 +562,8 @@ class StreamVerification(Document, frozen=True, kw_only=True):
 
 def entry_document(line: Line) -> Entry:
     """Return a timeline entry as a document: its event without evidence, its hash, and whether it is late."""
-    event = line.event
-    return Entry(metadata=event["metadata"], data=event["data"], hash=line.hash, late=is_late(event))
+    document: EventDocument = json.loads(line.body)
+    return Entry(**document, hash=line.hash, late=is_late(read_event(document).metadata))
 
 
 def verification_document(verified: Verified) -> StreamVerification:

@@ -273,13 +273,13 @@ class EventOrigin(Struct, frozen=True):
         return not other_cluster and not other_account
 
 
-def origin_of(event: Mapping[str, Any]) -> EventOrigin:
+def origin_of(event: Mapping[str, object]) -> EventOrigin:
     """Return the account and cluster that an event names in its envelope and its details."""
     parts = tuple(parts_of(event))
     return EventOrigin(_first([event], "account"), _first(parts, "ClusterName"), _first(parts, "ClusterArn"))
 
 
-def parts_of(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def parts_of(event: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """Yield the parts of an event that may name a cluster, a group or an instance."""
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
@@ -292,7 +292,7 @@ def parts_of(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from (one for one in listed if isinstance(one, Mapping))
 
 
-def _first(parts: Iterable[Mapping[str, Any]], name: str) -> str | None:
+def _first(parts: Iterable[Mapping[str, object]], name: str) -> str | None:
     return next((str(part[name]) for part in parts if part.get(name)), None)
 
 
@@ -303,7 +303,7 @@ GROUP_FIELDS = ("AutoScalingGroupName", "InstanceGroupName")
 BLOCK_FIELDS = ("capacity-reservation-id",)
 ALL_GROUPS = "*"
 
-ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
+ReadFailure = Callable[[Mapping[str, object]], ProviderCondition | None]
 """Reads a failed launch from an event; None if it contains none."""
 
 
@@ -314,7 +314,7 @@ class InventoryEventHandler(Struct, frozen=True):
     sync: SyncInventory
     read_failure: ReadFailure = lambda _event: None
 
-    def sync_named_groups(self, events: Iterable[Mapping[str, Any]]) -> tuple[SyncResult, ...]:
+    def sync_named_groups(self, events: Iterable[Mapping[str, object]]) -> tuple[SyncResult, ...]:
         """Sync the groups that events name, or whose instances they name; return the results.
 
         An event of a capacity block syncs all groups of the clusters in its account.
@@ -375,6 +375,6 @@ class InventoryEventHandler(Struct, frozen=True):
         return self.sync.sync(config, only, [failure for origin, failure in failures if origin.names(config)])
 
 
-def _named(event: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:
+def _named(event: Mapping[str, object], fields: Iterable[str]) -> Iterator[str]:
     for part in parts_of(event):
         yield from (str(part[name]) for name in fields if part.get(name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -214,7 +213,7 @@ class Registration(Struct, frozen=True):
         """Return a cluster's configuration; an unregistered cluster raises Rejected `unknown_cluster`."""
         return cluster_config(self.table, cluster)
 
-    def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
+    def set_cluster(self, cluster: str, changes: Mapping[str, object]) -> ClusterConfig:
         """Change fields of a cluster's configuration; raises `not_settable`, Rejected or Conflict."""
         for name in changes:
             if name not in SETTABLE:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from faultbridge.decode.frames.instance_type import with_same_gpu_count
 from faultbridge.model import names

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
 
 from msgspec import Struct
 
@@ -117,7 +116,7 @@ class SourceAnswer(Struct, frozen=True):
         return "; ".join(filter(None, (found.reason or without, used, ends)))
 
     @property
-    def fact(self) -> dict[str, Any]:
+    def fact(self) -> dict[str, object]:
         """Return the answer as a timeline entry records it: source, decision, free instances and reason."""
         return {
             "source": self.source.value,
@@ -267,7 +266,7 @@ class CapacityCheck(Struct, frozen=True):
         return f"{source}: {self.reason}" if self.reason else source
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return the facts about the capacity that an entry records."""
         evidence = self.used.found.evidence if self.used else CapacityEvidence.NONE
         found = {
@@ -321,7 +320,7 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
 
 
 def requeue_without_capacity(
-    context: StepContext, reason: str, facts: Mapping[str, Any] = MappingProxyType({})
+    context: StepContext, reason: str, facts: Mapping[str, object] = MappingProxyType({})
 ) -> StepResult:
     """Queue the case again, keep the instance, and postpone replacements of its group."""
     old, none_left = context.instance_id, Reason(reason, ProviderFailure.CAPACITY)

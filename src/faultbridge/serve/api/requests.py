@@ -183,7 +183,7 @@ class Request(Struct, frozen=True):
             raise Rejected("bad_parameter", "since is not before until")
         return since, until
 
-    def json_body(self, limit: int = MAX_BODY) -> Mapping[str, Any]:
+    def json_body(self, limit: int = MAX_BODY) -> Mapping[str, object]:
         """Return the body as a JSON object; an empty body gives an empty object.
 
         A body above `limit` characters, one that is no JSON object, and a name twice raise `Rejected` (`bad_body`).
@@ -199,7 +199,7 @@ class Request(Struct, frozen=True):
         return parsed
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     if len(found := dict(pairs)) < len(pairs):
         raise ValueError("a name is repeated")
     return found

@@ -22,6 +22,7 @@ from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Edge
 from faultbridge.model.errors import Rejected, UnknownName
 from faultbridge.model.event_data import json_text, plain
 from faultbridge.model.nodes import NodeKey
+from faultbridge.model.policy import PolicyDocument
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.record.append import Stack
@@ -33,7 +34,7 @@ from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.objects import Vault
 from faultbridge.record.queries import query_all
 from faultbridge.repair.registry.views import CaseView
-from faultbridge.serve.casefile.form import documents, first_fault, is_about, opening
+from faultbridge.serve.casefile.form import Json, documents, first_fault, is_about, opening
 
 MAX_ENTRIES = 50_000
 FOLDER = Path(__file__).parent
@@ -50,7 +51,7 @@ class FileEntry(Struct, frozen=True):
     hash: str
     body: str
     evidence: str | None
-    parts: dict[str, Any]
+    parts: Json
 
     @property
     def place(self) -> Position:
@@ -93,9 +94,7 @@ class CaseFiles(Struct, frozen=True):
         segments |= self._others(key, device, heads)
         return pack(self._members(view, segments, anchor))
 
-    def _others(
-        self, key: NodeKey, device: dict[str, Any], heads: Mapping[str, Position]
-    ) -> Iterator[tuple[str, Segment]]:
+    def _others(self, key: NodeKey, device: Json, heads: Mapping[str, Position]) -> Iterator[tuple[str, Segment]]:
         """Yield the entries of the cluster's other nodes with the device, from its first one up to the anchor."""
         name = device["serial"] or device["uuid"]
         lines = DeviceHistory(self.table)(name) if name else ()
@@ -158,11 +157,11 @@ class CaseFiles(Struct, frozen=True):
                 return gzip.decompress(body).decode(), {stream: one[:2] for stream, one in heads.items()}
         return "{}", {}
 
-    def _policies(self, stated: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _policies(self, stated: Iterable[Json]) -> Iterator[tuple[str, PolicyDocument]]:
         versions = {str(one.get("policy") or (one.get("facts") or {}).get("policy")) for one in stated}
         packaged = default_document()
         for version in sorted(versions - {"None"}):
-            document: Mapping[str, Any]
+            document: PolicyDocument
             try:
                 document = PolicyStore(self.table, self.clock).document(version)
             except UnknownName:  # the verifier names a version that a check needs
@@ -171,7 +170,7 @@ class CaseFiles(Struct, frozen=True):
                 yield version, document
 
 
-def _first_of_device(entries: Sequence[FileEntry], device: dict[str, Any]) -> int:
+def _first_of_device(entries: Sequence[FileEntry], device: Json) -> int:
     """Return the place of the first entry about a device; the number of entries if there is none."""
     places = (place for place, one in enumerate(entries) if is_about(one.parts, device))
     return next(places, len(entries))
@@ -192,7 +191,7 @@ def _missing(own: Sequence[FileEntry]) -> str:
 
 
 @cache
-def _catalog() -> Mapping[str, dict[str, Any]]:
+def _catalog() -> Mapping[str, Json]:
     known = load_catalog()
     return {code: row_document(known.row(code), known) for code in sorted({*known.rows, *known.modes})}
 

@@ -6,7 +6,7 @@ The function runs on a schedule, and after events of the providers.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
@@ -73,7 +73,7 @@ def wire_inventory_events(app: Installation) -> InventoryEventHandler:
     return InventoryEventHandler(app.ports.table, wire_inventory(app), launch_failure)
 
 
-def _provider_event(message: QueuedMessage) -> Mapping[str, Any]:
+def _provider_event(message: QueuedMessage) -> Mapping[str, object]:
     try:
         event = json.loads(message.body)
     except ValueError:

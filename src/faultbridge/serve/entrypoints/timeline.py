@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from msgspec import Struct
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 HEADERS: dict[str, str] = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-def timeline(event: dict[str, Any], context: object, installation: Installation) -> HttpResponse:
+def timeline(event: dict[str, object], context: object, installation: Installation) -> HttpResponse:
     """Serve one request of the HTTP API, or one of Slack or PagerDuty, and count it in the metrics."""
     request = read(event, HttpRequest)
     hook = HOOKS.get(request.raw_path)
@@ -45,7 +45,7 @@ def timeline(event: dict[str, Any], context: object, installation: Installation)
     return response
 
 
-def answer(event: dict[str, Any], request: HttpRequest, context: object, installation: Installation) -> HttpResponse:
+def answer(event: dict[str, object], request: HttpRequest, context: object, installation: Installation) -> HttpResponse:
     """Return the response to one request; every error becomes a problem document (RFC 9457).
 
     A response never contains a traceback.

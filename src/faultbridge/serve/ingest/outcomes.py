@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 
@@ -140,14 +140,14 @@ def _reason(error: Exception, unavailable: GiveBackReason) -> GiveBackReason:
     return GiveBackReason.MISCONFIGURED if isinstance(error, Misconfigured) else GiveBackReason.UNEXPECTED_ERROR
 
 
-def sent_lines(sender: str, records: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+def sent_lines(sender: str, records: Iterable[str]) -> Iterator[Mapping[str, object]]:
     """Yield receipt lines with the ids of records that a sender put on the queue, at most 1,000 per line."""
     ids = iter(records)
     while selected := list(islice(ids, IDS_PER_LINE)):
         yield {"kind": SENT, "sender": sender, "records": selected}
 
 
-def outcome_line(outcomes: Mapping[str, Outcome]) -> Mapping[str, Any]:
+def outcome_line(outcomes: Mapping[str, Outcome]) -> Mapping[str, object]:
     """Return one receipt line with the outcomes of records.
 
     The line contains the record ids of each outcome, joined by spaces, because AWS charges per byte.
@@ -158,17 +158,10 @@ def outcome_line(outcomes: Mapping[str, Outcome]) -> Mapping[str, Any]:
     return {"kind": OUTCOMES, "records": {outcome: " ".join(records) for outcome, records in ids.items()}}
 
 
-def outcome_lines(outcomes: Mapping[str, Outcome]) -> Iterator[Mapping[str, Any]]:
-    """Yield receipt lines with the outcomes of the records of a batch, at most 1,000 per line."""
-    remaining = iter(outcomes.items())
-    while selected := dict(islice(remaining, IDS_PER_LINE)):
-        yield outcome_line(selected)
-
-
-def outcomes_in(line: Mapping[str, Any]) -> Iterator[tuple[str, Outcome]]:
+def outcomes_in(line: Mapping[str, object]) -> Iterator[tuple[str, Outcome]]:
     """Yield each record id in a receipt line with its outcome. A line of another kind yields nothing."""
     records = line["records"] if line.get("kind") == OUTCOMES else {}
-    for name, value in records.items():
+    for name, value in records.items() if isinstance(records, Mapping) else ():
         yield from ((record, Outcome(name)) for record in value.split())
 
 

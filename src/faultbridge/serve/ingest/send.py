@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from faultbridge.decide.normalize.mask_secrets import mask
 from faultbridge.decode.data import sources_with
@@ -167,7 +166,8 @@ class DeliveryAudit:
 def audit_deliveries(receipts: Receipts, since: datetime) -> DeliveryAudit:
     """Compare the records sent since a time with the outcomes that ingest recorded."""
     lines = list(receipts.read(since))
-    sent = dict.fromkeys(str(record) for line in lines if line.get("kind") == SENT for record in line["records"])
+    listed = (line["records"] for line in lines if line.get("kind") == SENT)
+    sent = dict.fromkeys(str(record) for records in listed if isinstance(records, list) for record in records)
     outcomes = read_outcomes(lines)
     counts = Counter(outcomes[record] for record in sent if record in outcomes)
     return DeliveryAudit(
@@ -180,7 +180,7 @@ def audit_deliveries(receipts: Receipts, since: datetime) -> DeliveryAudit:
     )
 
 
-def read_outcomes(lines: Iterable[Mapping[str, Any]]) -> dict[str, Outcome]:
+def read_outcomes(lines: Iterable[Mapping[str, object]]) -> dict[str, Outcome]:
     """Return the final outcome of each record in receipt lines, by record id."""
     outcomes: dict[str, Outcome] = {}
     for line in lines:

@@ -6,11 +6,12 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 from msgspec import Struct, field
 
-from faultbridge.model.enums import EntryType, NodeStatus
+from faultbridge.model.enums import EntryType, NodeStatus, NoteKind
+from faultbridge.model.event_data import CaseStatusData, EventData, FaultData, NoteData
+from faultbridge.model.recorded import read_data
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text
 
@@ -68,28 +69,27 @@ def count_entries(entries: Iterable[Item], now: datetime) -> dict[str, ClusterMe
         metrics = by_cluster[str(entry["cluster"])]
         lag = now - from_text(str(entry["recorded_at"]))
         metrics.durations["PublishLag"].append(max(int(lag.total_seconds() * MILLISECONDS_PER_SECOND), 0))
-        _add_entry(metrics, EntryType(str(entry["type"])), json.loads(str(entry["body"]))["data"])
+        _add_entry(metrics, EntryType(str(entry["type"])), read_data(json.loads(str(entry["body"]))))
     return dict(by_cluster)
 
 
-def _add_entry(metrics: ClusterMetrics, kind: EntryType, data: Mapping[str, Any]) -> None:
-    if kind in _FAULT_METRICS:
-        metrics.codes[str(data.get("code"))][_FAULT_METRICS[kind]] += 1
-    elif kind is EntryType.CASE_STATUS:
+def _add_entry(metrics: ClusterMetrics, kind: EntryType, data: EventData | None) -> None:
+    if isinstance(data, FaultData):
+        metrics.codes[data.code][_FAULT_METRICS[kind]] += 1
+    elif isinstance(data, CaseStatusData):
         _add_case(metrics, data)
-    elif kind is EntryType.NOTE and data.get("kind") == "refused":
-        reason = str((data.get("facts") or {}).get("waiting_for") or "other")
+    elif isinstance(data, NoteData) and data.kind == NoteKind.REFUSED:
+        reason = str(data.facts.get("waiting_for") or "other")
         metrics.counts[f"Refused{_title(reason)}"] += 1
 
 
-def _add_case(metrics: ClusterMetrics, data: Mapping[str, Any]) -> None:
-    if data.get("to") in _CASE_METRICS and data.get("from") != data.get("to"):
-        metrics.counts[_CASE_METRICS[data["to"]]] += 1
-    phases = data.get("phases") or {}
-    for name, milliseconds in _phase_durations(phases):
+def _add_case(metrics: ClusterMetrics, data: CaseStatusData) -> None:
+    if data.to in _CASE_METRICS and data.from_ != data.to:
+        metrics.counts[_CASE_METRICS[data.to]] += 1
+    for name, milliseconds in _phase_durations(data.phases):
         metrics.durations[name].append(milliseconds)
-    if data.get("gpu_time_lost") is not None:
-        metrics.counts["GpuSecondsLost"] += data["gpu_time_lost"] // MILLISECONDS_PER_SECOND
+    if isinstance(data.gpu_time_lost, int):
+        metrics.counts["GpuSecondsLost"] += data.gpu_time_lost // MILLISECONDS_PER_SECOND
 
 
 def _phase_durations(phases: Mapping[str, int]) -> Iterator[tuple[str, int]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +19,7 @@ from faultbridge.model.cases import ACKNOWLEDGED, DRAIN, Case
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.silences import Silence, Subject
 from faultbridge.model.entries import EntryMetadata
-from faultbridge.model.enums import ALL_DATA, DomainKind, NoteKind, ProviderHealth, WaitingFor
+from faultbridge.model.enums import DomainKind, NoteKind, ProviderHealth, WaitingFor
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.event_data import (
     CaseStatusData,
@@ -32,6 +31,8 @@ from faultbridge.model.event_data import (
     NoteData,
     plain,
 )
+from faultbridge.model.events.registry import STUB, schema_name
+from faultbridge.model.events.wire import EventDocument
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.recorded import read_data, read_event
@@ -293,7 +294,7 @@ class Paging(Struct, frozen=True):
     clock: Clock
     settings: PagerSettings = field(default_factory=PagerSettings)
 
-    def deliver(self, published: Mapping[str, Any]) -> tuple[Delivery, ...]:
+    def deliver(self, published: EventDocument) -> tuple[Delivery, ...]:
         """Send the pages that the rules require for an event, and return the result of each page.
 
         An event that is too large for the bus arrives without its data, which is then read from the table. An event
@@ -301,7 +302,7 @@ class Paging(Struct, frozen=True):
         still sent. Transient or Misconfigured is then raised at the end, so that the event is delivered again. The
         repetition skips the pages that were already sent and recorded.
         """
-        event, is_stub = read_event(published), ALL_DATA in (published["metadata"].get("truncated") or ())
+        event, is_stub = read_event(published), schema_name(published["metadata"]) == STUB
         if is_stub:
             event = self._complete(event)
         if self.clock.now() - event.metadata.recorded_at > MAX_EVENT_AGE:

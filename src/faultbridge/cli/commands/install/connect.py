@@ -419,7 +419,7 @@ def _would_have_done(session: Session, name: str) -> Iterator[dict[str, Any]]:
     policy = policy_store(session).current() or packaged_document()
     command = f"faultbridge cluster set {name} --mode act --repair-owner {_owner(config)}"
     for one in reports(session, History(name, PERIOD), policy, None):
-        counted = {title: one["replayed"][title] for title in ("cases", "actions", "escalated")}
+        counted = {title: getattr(one.replayed, title) for title in ("cases", "actions", "escalated")}
         yield {"cluster": name, "mode": str(config.mode), **counted, "command": command}
 
 

@@ -22,7 +22,6 @@ from faultbridge.explain.signals import read_files as reading
 from faultbridge.explain.signals.signal import LogSpan, ReadContext, Role, Signal
 from faultbridge.explain.verdict.document import RankMap, broken_cases, verdict_document, without_repaired
 from faultbridge.explain.verdict.mechanisms import (
-    STATED,
     Book,
     Mechanism,
     extended_book,
@@ -31,14 +30,24 @@ from faultbridge.explain.verdict.mechanisms import (
 )
 from faultbridge.explain.verdict.verdict import decide
 from faultbridge.model.cluster.jobs import RESUME_WITHIN, SUCCEEDED, Job, node_of_rank, rank_text
-from faultbridge.model.enums import EntryType
+from faultbridge.model.enums import EntryType, JobChangeKind
 from faultbridge.model.errors import Misconfigured, Rejected
+from faultbridge.model.event_data import JobData, JobDevice
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.safe_text import visible
+from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
+from faultbridge.model.verdicts import (
+    ExplainedJob,
+    Hardware,
+    JobVerdictDocument,
+    ShownCollectives,
+    ShownPoint,
+    ShownRepair,
+)
 from faultbridge.record.rulebook import rules_of
-from faultbridge.record.timeline import TimelineQuery
+from faultbridge.record.timeline import Line, TimelineQuery
 from faultbridge.repair.jobs.changes import hit_since
 from faultbridge.repair.jobs.verdicts import record_verdict
 from faultbridge.repair.registry.gpus import gpus_of
@@ -131,9 +140,7 @@ def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _document(one: Mechanism) -> Document:
-    row = msgspec.to_builtins(one)
-    row |= {name: text if row[name] else None for name, text in STATED.items()}
-    return {name: value for name, value in row.items() if value is not None}
+    return {name: value for name, value in msgspec.to_builtins(one).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +148,7 @@ class Recorded:
     """What a stack recorded about a failure: a time window, and the failed job if it is known."""
 
     window: reading.RecordedWindow
-    job: Document | None = None
+    job: ExplainedJob | None = None
     ranks: Mapping[int, str] = field(default_factory=dict)
     reason: str = ""
     affected: frozenset[str] = frozenset()
@@ -152,7 +159,7 @@ def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
     view = session.directory.case(case_id)
     key, opened_at = view.key, view.case.opened_at
     changes = _job_changes(session, TimelineQuery(case=case_id, types=(EntryType.JOB,)))
-    hits = [one["job_id"] for one in changes if one["change"] == "hit"]
+    hits = [one.job_id for one in changes if one.change is JobChangeKind.HIT]
     job = session.jobs.job(key.cluster, hits[-1]) if hits else None
     if job is not None and job.outcome != SUCCEEDED:
         return of_job(session, job, span, opened_at)
@@ -173,12 +180,12 @@ def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datet
     since = max(job.started_at, ended_at - (span or _longest()))
     keys = [NodeKey(cluster, node) for node in job.nodes]
     since = min([_since(session, keys, since, ended_at), *map(hit_since, job.hits)])
-    state = {"state": job.state_at(session.now()), "outcome": job.outcome, "ended_at": json_time(job.ended_at)}
-    facts = {"job_id": job.id, "name": job.name, **state}
+    state = job.state_at(session.now())
+    facts = ExplainedJob(job_id=job.id, name=job.name, state=state, outcome=job.outcome, ended_at=job.ended_at)
     window = reading.RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at)
     changes = _job_changes(session, TimelineQuery(cluster, job=job.id, types=(EntryType.JOB,)))
-    ends = [one["reason"] for one in changes if one["change"] == "ended" and not job.runs]
-    reason = str(ends[-1]) if ends else ""
+    ends = [one.reason for one in changes if one.change is JobChangeKind.ENDED and not job.runs]
+    reason = ends[-1] if ends else ""
     return Recorded(window, facts, node_of_rank(job.ranks), reason, frozenset(job.affected))
 
 
@@ -201,8 +208,9 @@ def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: da
     return min([since, *(max(one, until - RESUME_WITHIN) for one in begun)])
 
 
-def _job_changes(session: Session, query: TimelineQuery) -> Iterator[Document]:
-    return (line.event["data"] for line in session.timeline.entries(query))
+def _job_changes(session: Session, query: TimelineQuery) -> Iterator[JobData]:
+    changes = (line.event.data for line in session.timeline.entries(query))
+    return (one for one in changes if isinstance(one, JobData))
 
 
 WINDOW_OF_TIME = timedelta(minutes=30)
@@ -290,17 +298,15 @@ class RecordedRequest:
 
 def explained(
     session: Session, evidence: reading.Evidence, book: Book, ranks: Mapping[int, str], recorded: Recorded | None
-) -> Document:
+) -> JobVerdictDocument:
     """Return the verdict on a job as a document, from its files and, if given, from recorded faults."""
     if recorded is None:
         verdict = decide(evidence, book.mechanisms, packaged_weights(), ranks)
-        return {**verdict_document(verdict, evidence, RankMap(ranks)), "job": None, "repairs": []}
+        return verdict_document(verdict, evidence, RankMap(ranks))
     window = recorded.window
     signals, spans = _read(session, window, book.roles)
-    if recorded.job is not None and recorded.job["outcome"] is not None:
-        ended = reading.end_signals(
-            window.label, recorded.job["outcome"], recorded.reason, window.ended_at, book.patterns
-        )
+    if recorded.job is not None and recorded.job.outcome is not None:
+        ended = reading.end_signals(window.label, recorded.job.outcome, recorded.reason, window.ended_at, book.patterns)
         signals = (*signals, *ended)
     merged = replace(evidence, signals=(*evidence.signals, *signals), spans=(*evidence.spans, *spans))
     # The verdict needs the nodes of the job; the ranks on some of them may be unknown.
@@ -313,7 +319,7 @@ def explained(
     faulty = sorted({one.node for one in signals if one.node})
     states = session.application.append.read_many(NodeKey(window.cluster, node) for node in faulty)
     document = without_repaired(document, _repaired(states, signals))
-    return {**document, "job": recorded.job, "repairs": _repairs(states)}
+    return replace(document, job=recorded.job, repairs=_repairs(states))
 
 
 def _same_attempts(session: Session, cluster: str) -> int | None:
@@ -343,13 +349,20 @@ def _repaired(states: Iterable[NodeState], signals: Iterable[Signal]) -> frozens
     return frozenset(node for node, at in found if at is not None and node in last and last[node] <= at)
 
 
-def _repairs(states: Iterable[NodeState]) -> list[Document]:
+def _repairs(states: Iterable[NodeState]) -> tuple[ShownRepair, ...]:
     found = ((state.key.node, state.status, state.case) for state in states if state.case is not None)
-    return [
-        {"node": node, "node_status": status, "case_id": case.id, "case_status": case.status}
-        | {name: getattr(case, name) for name in ("repair_action", "resolution", "reason")}
+    return tuple(
+        ShownRepair(
+            node=node,
+            node_status=status,
+            case_id=case.id,
+            case_status=case.status,
+            repair_action=case.repair_action,
+            resolution=case.resolution,
+            reason=case.reason,
+        )
         for node, status, case in found
-    ]
+    )
 
 
 WIDTH = 80
@@ -362,56 +375,56 @@ _HARDWARE = {
 }
 
 
-def lines_of(document: Document) -> Iterator[str]:
+def lines_of(document: JobVerdictDocument) -> Iterator[str]:
     """Yield the lines of the text: the verdict, its evidence, other possible causes, and the files read."""
-    yield from _titled("VERDICT", " ".join([document["verdict"], *document["nodes"]]))
-    name = f"{document['mechanism']} ({document['domain']})" if document["mechanism"] else "unknown"
-    yield from _titled("CAUSE", f"{name}: {document['summary']}")
-    yield from _titled("HARDWARE", _hardware(document["hardware"]))
+    yield from _titled("VERDICT", " ".join([document.verdict, *document.nodes]))
+    name = f"{document.mechanism} ({document.domain})" if document.mechanism else "unknown"
+    yield from _titled("CAUSE", f"{name}: {document.summary}")
+    yield from _titled("HARDWARE", _hardware(document.hardware))
     yield from _symptom(document)
-    yield from _titled("NEXT", document["settles"])
-    if document["shared"]:
+    yield from _titled("NEXT", document.settles)
+    if document.shared:
         yield from _titled("SHARED", "most nodes show this fault: look for what they share; no node is left out")
-    for one in document["devices"]:
-        yield from _titled("DEVICE", _device(one))
-    for one in document["repairs"]:
-        done = one["resolution"] or one["case_status"]
-        yield from _titled("REPAIR", f"{one['node']}: {one['repair_action']} {done}, case {one['case_id']}")
-    if document["job"]:
-        job = document["job"]
-        runs = "" if job["ended_at"] else ": it has not ended, so the verdict is not final"
-        yield from _titled("JOB", f"{job['job_id']} is {job['state']}{runs}")
-    if document["check"]:
-        yield from _titled("CHECK", f"{', '.join(document['check'])}: test before the restart")
-        for one in document["checks"]:
-            yield from _titled("", f"{one['node']}: {_short(one['text'])}")
-    first, *others = document["causes"] or [None]
+    for device in document.devices:
+        yield from _titled("DEVICE", _device(device))
+    for repair in document.repairs:
+        done = repair.resolution or repair.case_status
+        yield from _titled("REPAIR", f"{repair.node}: {repair.repair_action} {done}, case {repair.case_id}")
+    if document.job:
+        job = document.job
+        runs = "" if job.ended_at else ": it has not ended, so the verdict is not final"
+        yield from _titled("JOB", f"{job.job_id} is {job.state}{runs}")
+    if document.check:
+        yield from _titled("CHECK", f"{', '.join(document.check)}: test before the restart")
+        for signal in document.checks:
+            yield from _titled("", f"{signal.node}: {_short(signal.text)}")
+    first, *others = document.causes or (None,)
     if first is not None:
-        title = "cause" if document["mechanism"] else "likeliest mechanism, with too few points"
+        title = "cause" if document.mechanism else "likeliest mechanism, with too few points"
         yield ""
-        yield from _indented(f"{title}: {first['mechanism']}, {first['score']} points")
-        yield from _points("for", first["for"])
-        yield from _points("against", first["against"])
+        yield from _indented(f"{title}: {first.mechanism}, {first.score} points")
+        yield from _points("for", first.pro)
+        yield from _points("against", first.against)
     for one in others[:_MAX_OTHERS]:
-        yield from ("", f"other mechanism: {one['mechanism']}, {one['score']} points")
-        yield from _points("for", one["for"][:1])
-        yield from _points("against", one["against"])
-    yield from _collectives(document["collectives"])
+        yield from ("", f"other mechanism: {one.mechanism}, {one.score} points")
+        yield from _points("for", one.pro[:1])
+        yield from _points("against", one.against)
+    yield from _collectives(document.collectives)
     yield from _notes(document)
 
 
-def _symptom(document: Document) -> Iterator[str]:
-    attempts, symptom = document["attempts"], document["symptom"]
-    if attempts["repeated"] > 1:
-        step = f"at step {attempts['step']:g}" if attempts["step"] is not None else "before a first step"
-        text = f"{attempts['count']}: the last {attempts['repeated']} ended with the same error {step}"
+def _symptom(document: JobVerdictDocument) -> Iterator[str]:
+    attempts, symptom = document.attempts, document.symptom
+    if attempts.repeated > 1:
+        step = f"at step {attempts.step:g}" if attempts.step is not None else "before a first step"
+        text = f"{attempts.count}: the last {attempts.repeated} ended with the same error {step}"
         yield from _titled("ATTEMPTS", text)
     if symptom:
-        at = f"{symptom['file']}:{symptom['line']}: " if symptom["line"] else ""
-        yield from _titled("SYMPTOM", f"{at}{_short(symptom['text'])}")
-    for one in document["ranks"]:
-        place = " ".join(filter(None, (one["node"], f"GPU {one['gpu']}" if one["gpu"] is not None else "")))
-        yield from _titled("RANK", f"{one['rank']}{f' ({place})' if place else ''}: {one['reason']}")
+        at = f"{symptom.file}:{symptom.line}: " if symptom.line else ""
+        yield from _titled("SYMPTOM", f"{at}{_short(symptom.text)}")
+    for one in document.ranks:
+        place = " ".join(filter(None, (one.node, f"GPU {one.gpu}" if one.gpu is not None else "")))
+        yield from _titled("RANK", f"{one.rank}{f' ({place})' if place else ''}: {one.reason}")
 
 
 def _titled(title: str, text: str) -> Iterator[str]:
@@ -428,33 +441,33 @@ def _indented(text: str) -> Sequence[str]:
     return _wrapped("", "  ", text)
 
 
-def _hardware(hardware: Document) -> str:
-    text = _HARDWARE[hardware["state"]]
-    for title, nodes in (("checked", hardware["checked"]), ("not checked", hardware["not_checked"])):
+def _hardware(hardware: Hardware) -> str:
+    text = _HARDWARE[hardware.state]
+    for title, nodes in (("checked", hardware.checked), ("not checked", hardware.not_checked)):
         if nodes:
             text += f"; {title}: {', '.join(nodes)}"
     return text
 
 
-def _device(device: Document) -> str:
-    names = [f"GPU {device['index']}" if device["index"] is not None else "GPU", device["pci"], device["uuid"]]
-    rank = f": rank {device['rank']}" if device["rank"] is not None else ""
-    return f"{device['node']} {' '.join(filter(None, names))}{rank} ({device['signal']})"
+def _device(device: JobDevice) -> str:
+    names = [f"GPU {device.index}" if device.index is not None else "GPU", device.pci, device.uuid]
+    rank = f": rank {device.rank}" if device.rank is not None else ""
+    return f"{device.node} {' '.join(filter(None, names))}{rank} ({device.signal})"
 
 
-def _points(title: str, points: Sequence[Document]) -> Iterator[str]:
+def _points(title: str, points: Sequence[ShownPoint]) -> Iterator[str]:
     """Yield a line for each piece of evidence with its points, then its log line, each log line once."""
     lead = None
     for one in points:
-        signal = one["signal"]
-        facts = [f"{one['points']:+d}", one["weight"]]
+        signal = one.signal
+        facts = [f"{one.points:+d}", one.weight]
         if signal:
-            rank = f"rank {signal['rank']}" if signal["rank"] is not None else None
-            facts += [signal["name"], *(fact for fact in (signal["node"], rank, signal["at"]) if fact)]
+            rank = f"rank {signal.rank}" if signal.rank is not None else None
+            facts += [signal.name, *(fact for fact in (signal.node, rank, signal.at and to_text(signal.at)) if fact)]
         yield from _wrapped(f"  {title} ", "      ", " ".join(facts))
         if signal and signal != lead:
-            place = f"{signal['file']}:{signal['line']}" if signal["line"] else signal["file"]
-            yield from _wrapped("      ", "        ", f"{place}: {_short(signal['text'])}")
+            place = f"{signal.file}:{signal.line}" if signal.line else signal.file
+            yield from _wrapped("      ", "        ", f"{place}: {_short(signal.text)}")
         lead = lead or signal
 
 
@@ -462,36 +475,36 @@ def _short(text: str) -> str:
     return text if len(text) <= 2 * WIDTH else f"{text[: 2 * WIDTH]}..."
 
 
-def _collectives(collectives: Document | None) -> Iterator[str]:
+def _collectives(collectives: ShownCollectives | None) -> Iterator[str]:
     if not collectives:
         return
     yield ""
-    if not collectives["findings"]:
-        waits = "the dumps do not show which rank the others wait for" if collectives["waiting"] else "no rank waits"
+    if not collectives.findings:
+        waits = "the dumps do not show which rank the others wait for" if collectives.waiting else "no rank waits"
         yield from _indented(f"collectives: {waits}")
-    for one in collectives["findings"]:
-        node = f" on {one['node']}" if one["node"] else ""
-        waiting = ",".join(map(str, one["waiting"]))
-        call = f"{one['operation']} number {one['sequence']} of group {one['group']} {one['description']}"
-        yield from _indented(f"rank {one['rank']}{node}: {one['state']} in {call}; waiting: {waiting}")
-    for one in collectives["joined"]:
-        yield from _indented(f"all ranks started number {one['sequence']} of group {one['group']}: no rank is named")
-    if not collectives["missing_blamed"]:
-        count = len(collectives["missing"])
+    for one in collectives.findings:
+        node = f" on {one.node}" if one.node else ""
+        waiting = ",".join(map(str, one.waiting))
+        call = f"{one.operation} number {one.sequence} of group {one.group} {one.description}"
+        yield from _indented(f"rank {one.rank}{node}: {one.state} in {call}; waiting: {waiting}")
+    for joined in collectives.joined:
+        yield from _indented(f"all ranks started number {joined.sequence} of group {joined.group}: no rank is named")
+    if not collectives.missing_blamed:
+        count = len(collectives.missing)
         yield from _indented(f"{count} ranks have no dump, more than half: they are not named; add their dumps")
 
 
-def _notes(document: Document) -> Iterator[str]:
+def _notes(document: JobVerdictDocument) -> Iterator[str]:
     yield ""
-    for one in document["claims"]:
-        yield from _indented(f"not evidence, printed by the job: {one['file']}:{one['line']}: {_short(one['text'])}")
-    if document["recovered"]:
-        yield f"{len(document['recovered'])} errors did not end the job: it made progress after them"
-    for one in document["files"]:
-        where = f" of {one['node']}" if one["node"] else ""
-        yield from _indented(f"read {one['file']}: {one['source']}{where}, {one['lines']} lines")
-    for one in document["skipped"]:
-        yield from _indented(f"skipped {one}")
+    for one in document.claims:
+        yield from _indented(f"not evidence, printed by the job: {one.file}:{one.line}: {_short(one.text)}")
+    if document.recovered:
+        yield f"{len(document.recovered)} errors did not end the job: it made progress after them"
+    for read in document.files:
+        where = f" of {read.node}" if read.node else ""
+        yield from _indented(f"read {read.file}: {read.source}{where}, {read.lines} lines")
+    for skipped in document.skipped:
+        yield from _indented(f"skipped {skipped}")
 
 
 def read_rank_map(file: Path) -> dict[str, str]:
@@ -560,7 +573,7 @@ def explain_job(
     if request.record and request.cluster and request.job:
         writer, limit = wire_jobs(session.application).writer, _same_attempts(session, request.cluster)
         job = record_verdict(writer, request.cluster, request.job, document, limit)
-        if job.verdict is not None and job.verdict.outlook != document["verdict"]:
+        if job.verdict is not None and job.verdict.outlook != document.verdict:
             notice(f"recorded as {job.verdict.outlook}: the last runs ended for this reason without progress")
     if session.prints_document(document):
         return

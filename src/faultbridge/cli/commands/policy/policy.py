@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from faultbridge.cli.commands.options import AnyClusterOption, Format, YesOption, confirm, read_text
 from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, BadParameter, Exit, Group, Option, Text, command
@@ -19,15 +19,17 @@ from faultbridge.cli.render.times import PAST_HELP, applies_text, parse_time
 from faultbridge.cli.stack.locate import ArchiveOption, archived_entries, open_folder
 from faultbridge.cli.stack.session import ChangingSession, Session, StackSession
 from faultbridge.decide.backtest.plots import backtest_plots, write_plots
+from faultbridge.decide.backtest.record import Event
 from faultbridge.decide.backtest.replay import Evidence, replay
-from faultbridge.decide.backtest.report import Report, backtest_document, compare
+from faultbridge.decide.backtest.report import BacktestDocument, Report, backtest_document, compare
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decode.data import gpus_by_instance_type, load_catalog
 from faultbridge.decode.data.mapping import parse_extensions
 from faultbridge.decode.data.policies import default_document, version_of
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.errors import Misconfigured, Rejected
-from faultbridge.model.policy import Policy
+from faultbridge.model.event_data import plain
+from faultbridge.model.policy import Policy, PolicyDocument
 from faultbridge.model.storage.codec import load
 from faultbridge.model.values import replace
 from faultbridge.record.archive.verification import ReadArchive
@@ -38,7 +40,7 @@ from faultbridge.serve.ingest.mappings import MappingStore
 PROBLEMS: Columns = fields("RULE, FIELD, EXPECTED, FOUND")
 
 
-def packaged_document() -> dict[str, Any]:
+def packaged_document() -> PolicyDocument:
     """Return the policy that is part of Faultbridge, with its version."""
     return dict(default_document())
 
@@ -48,13 +50,13 @@ def policy_store(session: Session) -> PolicyStore:
     return PolicyStore(session.ports.table, session.ports.clock)
 
 
-def known_policy(session: Session, version: str) -> dict[str, Any]:
+def known_policy(session: Session, version: str) -> PolicyDocument:
     """Return the packaged or stored policy of a version; raises Rejected `unknown_policy`."""
     packaged = packaged_document()
     return packaged if version == packaged["version"] else policy_store(session).document(version)
 
 
-def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
+def read_policy_file(file: str, output: OutputFormat) -> PolicyDocument:
     """Return the policy in a file, with its version; print the problems of an invalid one and exit."""
     from faultbridge.decide.policyfile.parser import InvalidPolicy, read_policy
 
@@ -65,28 +67,26 @@ def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
         show(({name: getattr(one, name) for name in names} for one in error.problems), PROBLEMS, output)
         notice(f"invalid policy: {error.detail}")
         raise Exit(EXIT_NOT_WELL) from None
-    for text in _doubtful_patterns(document):
+    versioned = {**document, "version": version_of(document)}
+    for text in _doubtful_patterns(load(Policy, versioned)):
         notice(text)
-    return {**document, "version": version_of(document)}
+    return versioned
 
 
-def _doubtful_patterns(document: Mapping[str, Any]) -> Iterator[str]:
+def _doubtful_patterns(policy: Policy) -> Iterator[str]:
     """Yield a line for each pattern that matches nothing in the catalog, and for each code of a mode with others."""
     catalog = load_catalog()
-    for rule in document.get("rules", []):
-        name, match = rule["name"], rule.get("match", {})
-        for field, known in (("codes", catalog.rows), ("modes", catalog.modes)):
-            for pattern in match.get(field, []):
+    for rule in policy.rules:
+        name, match = rule.name, rule.match
+        for kind, patterns, known in (("code", match.codes, catalog.rows), ("mode", match.modes, catalog.modes)):
+            for pattern in patterns:
                 if not any(fnmatchcase(one, pattern) for one in known):
-                    yield f"rule {name}: no {field[:-1]} of the catalog matches {pattern}; see `faultbridge catalog`"
-        for code in (one for one in match.get("codes", []) if one in catalog.rows):
+                    yield f"rule {name}: no {kind} of the catalog matches {pattern}; see `faultbridge catalog`"
+        for code in (one for one in match.codes if one in catalog.rows):
             mode = catalog.row(code).mode
             codes = {row.code for row in catalog.rows.values() if row.mode == mode and ":" not in row.code}
-            if codes.isdisjoint({*match["codes"]} - {code}) and len(codes) > 1:
+            if codes.isdisjoint({*match.codes} - {code}) and len(codes) > 1:
                 yield f"rule {name}: {code} is one of {len(codes)} codes of {mode}; `modes: [{mode}]` matches them all"
-
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class History:
         """Return whether --since, --until or --archive select recorded history; --cluster alone does not."""
         return any((self.since, self.until, self.archive))
 
-    def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
+    def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Event]]]:
         """Yield the configuration, changed so that repairs are planned, and the entries of each cluster."""
         now = datetime.now(UTC) if self.archive else session.now()
         since, until = parse_time(self.since, now), parse_time(self.until, now, "--until")
@@ -130,8 +130,8 @@ HistoryOptions = Annotated[History, Group(History)]
 PolicyArgument = Annotated[str, Argument("POLICY", "Policy file, or a stored version.")]
 VALUES: Columns = fields("RULE, FIELD, BEFORE, AFTER")
 DIFFERENCES: Columns = fields("TIME, NODE, RECORDED, POLICY=replayed, WHY") | {
-    "TIME": lambda one: one["at"][:19].replace("T", " "),
-    "WHY": lambda one: one["explanation"] or one["reason"],
+    "TIME": lambda one: f"{one.at:%Y-%m-%d %H:%M:%S}",
+    "WHY": lambda one: one.explanation or one.reason,
 }
 GAPS: Columns = fields("COUNT, NOT IN THE RECORD=what")
 TOTALS = {
@@ -204,7 +204,7 @@ def diff_policies(
         _print_cluster(session, one)
 
 
-def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
+def _policy(session: Session, name: str, history: History) -> PolicyDocument:
     if name == "-" or Path(name).exists() or any(mark in name for mark in "./"):
         return read_policy_file(name, session.output)
     if history.archive is not None and name != packaged_document()["version"]:
@@ -212,12 +212,14 @@ def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
     return known_policy(session, name)
 
 
-def reports(session: Session, history: History, document: Document, other: Document | None) -> list[dict[str, Any]]:
+def reports(
+    session: Session, history: History, document: PolicyDocument, other: PolicyDocument | None
+) -> list[BacktestDocument]:
     """Return the report of each cluster: what a policy would have decided about the recorded history."""
     found = []
     for config, events in history.read(session):
         known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}
-        named = {str(one["data"]["policy"]) for one in events if one["data"].get("policy")}
+        named = {one.data.policy for one in events if getattr(one.data, "policy", None)}
         for version in sorted(named - known.keys()) if history.archive is None else ():
             with suppress(Rejected):  # the report counts what depends on an unknown policy
                 known[version] = policy_store(session).document(version)
@@ -227,7 +229,7 @@ def reports(session: Session, history: History, document: Document, other: Docum
 
 
 def _replay(
-    config: ClusterConfig, events: Sequence[Document], document: Document, known: Mapping[str, Document]
+    config: ClusterConfig, events: Sequence[Event], document: PolicyDocument, known: Mapping[str, PolicyDocument]
 ) -> Report:
     catalog, policy = load_catalog(), load(Policy, document)
     evidence = Evidence(catalog, {version: load(Policy, one) for version, one in known.items()})
@@ -235,21 +237,23 @@ def _replay(
     return Report(backtest_document(config.cluster, events, replayed, policy.version), replayed)
 
 
-def _print_cluster(session: Session, report: Document) -> None:
-    counts = report["decisions"]
-    span = f"{(report['since'] or '-')[:16]} to {(report['until'] or '-')[:16]}"
-    print_line(f"{report['cluster']}: {report['entries']} entries, {span}")
-    print_line(f"{counts['same']} of {counts['compared']} recorded decisions are the same under the policy")
-    if counts["explained"]:
-        print_line(f"{counts['explained']} further ones were made under another policy, which was put meanwhile")
+def _print_cluster(session: Session, report: BacktestDocument) -> None:
+    counts = report.decisions
+    since, until = (f"{at:%Y-%m-%dT%H:%M}" if at else "-" for at in (report.since, report.until))
+    print_line(f"{report.cluster}: {report.entries} entries, {since} to {until}")
+    print_line(f"{counts.same} of {counts.compared} recorded decisions are the same under the policy")
+    if counts.explained:
+        print_line(f"{counts.explained} further ones were made under another policy, which was put meanwhile")
     print_line()
-    recorded, replayed = ({**one, **one["actions"]} for one in (report["recorded"], report["replayed"]))
+    recorded, replayed = ({**plain(one), **one.actions} for one in (report.recorded, report.replayed))
     rows = [{"total": text, "before": recorded[name], "after": replayed[name]} for name, text in TOTALS.items()]
     session.show(rows, fields("=total, RECORDED=before, POLICY=after"))
-    for documents, shown in ((report["differences"], DIFFERENCES), (report["not_in_record"], GAPS)):
-        if documents:
-            print_line()
-            session.show(documents, shown)
+    if report.differences:
+        print_line()
+        session.show(report.differences, DIFFERENCES)
+    if report.not_in_record:
+        print_line()
+        session.show(report.not_in_record, GAPS)
     print_line()
 
 
@@ -279,12 +283,12 @@ def check_policy(
     from faultbridge.decide.policyfile.weakened import effective_settings
 
     document = read_policy_file(file, output)
-    settings = effective_settings(document)
+    settings, rules = effective_settings(document), load(Policy, document).rules
     rows = [{"rule": one.rule, "field": one.field, "value": one.text, "origin": one.origin} for one in settings]
     shown = rows if everything or not output.for_people else [row for row in rows if row["origin"] == "file"]
     show(shown, SETTINGS, output)
     if output.for_people:
-        notice(f"policy {document['version']} is valid: {len(document.get('rules', []))} rules")
+        notice(f"policy {document['version']} is valid: {len(rules)} rules")
         if len(shown) < len(rows):
             notice(f"{len(rows) - len(shown)} more values are defaults; --all prints them")
 
@@ -310,8 +314,8 @@ def put_policy(
     document = read_policy_file(file, session.output)
     policies = policy_store(session)
     _confirm_weaker(policies.current() or packaged_document(), document, yes=yes)
-    policies.put(document, session.operator)
-    _show_published(session, document["version"], wait=wait)
+    published = policies.put(document, session.operator)
+    _show_published(session, published.version, wait=wait)
 
 
 @command("policy reset")
@@ -325,7 +329,7 @@ def reset_policy(session: ChangingSession, yes: YesOption = False, wait: Applies
     if before is not None:
         _confirm_weaker(before, packaged, yes=yes)
         policies.reset()
-    _show_published(session, packaged["version"], wait=wait)
+    _show_published(session, str(packaged["version"]), wait=wait)
 
 
 @command("policy shadow", "candidate.yaml", "--off")
@@ -355,9 +359,9 @@ def list_policies(session: StackSession) -> None:
 
     The list also shows when each stored version was last published, and by whom.
     """
-    policies, packaged = policy_store(session), packaged_document()["version"]
+    policies, packaged = policy_store(session), str(packaged_document()["version"])
     stored = {one.version: one for one in policies.stored()}
-    current = (policies.current() or packaged_document())["version"]
+    current = str((policies.current() or packaged_document())["version"])
     named: dict[str, list[str]] = {}
     shadow = policies.shadow()
     for config in (view.config for view in session.directory.clusters() if view.config.policy is not None):
@@ -406,7 +410,7 @@ def _show_published(session: Session, version: str, *, wait: bool) -> None:
         time.sleep(max(0.0, (applies_at - session.now()).total_seconds()))
 
 
-def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:
+def _confirm_weaker(before: PolicyDocument, after: PolicyDocument, *, yes: bool) -> None:
     from faultbridge.decide.policyfile.weakened import weakened_protection
 
     weaker = weakened_protection(before, after)

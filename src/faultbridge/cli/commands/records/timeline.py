@@ -349,7 +349,7 @@ def show_service_level(
         raise BadParameter(f"an empty period: {since} to {until or 'now'}; give a --since before --until")
     query = TimelineQuery(cluster, types=TYPES, until=last)
     lines = archived_entries(archive, query) if archive else session.timeline.entries(query)
-    found: ServiceLevel = service_level(cluster, (line.read() for line in lines), first, last)
+    found: ServiceLevel = service_level(cluster, (line.event for line in lines), first, last)
     session.show_one(found, LEVEL)
 
 

@@ -13,7 +13,6 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -125,7 +124,7 @@ def decode_message(text: str) -> Message:
     )
 
 
-def is_cloud_event(frame: Mapping[str, Any]) -> bool:
+def is_cloud_event(frame: Mapping[str, object]) -> bool:
     """Return whether a JSON object is an EventBridge event and not a message of Faultbridge's format."""
     return "v" not in frame and "detail-type" in frame and isinstance(frame.get("detail"), dict)
 

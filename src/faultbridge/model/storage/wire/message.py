@@ -21,7 +21,6 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from faultbridge.model.errors import Rejected
 from faultbridge.model.records import SentValues
@@ -222,6 +221,6 @@ def _content_hash(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def _render(frame: Mapping[str, Any]) -> str:
+def _render(frame: Mapping[str, object]) -> str:
     # ASCII only: SQS refuses some characters, and this way the number of characters is the number of bytes.
     return json.dumps(frame, separators=(",", ":"))

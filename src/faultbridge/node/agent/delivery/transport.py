@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from faultbridge.model.names import dns_suffix
@@ -232,7 +232,7 @@ class RoleCredentials:
             yield _parse(json.loads(read_metadata(f"iam/security-credentials/{role}", self.metadata_url)))
 
 
-def _parse(document: Mapping[str, Any]) -> Credentials:
+def _parse(document: Mapping[str, str]) -> Credentials:
     expires = from_text(document["Expiration"]) if document.get("Expiration") else None
     return Credentials(document["AccessKeyId"], document["SecretAccessKey"], document.get("Token"), expires)
 
@@ -318,7 +318,7 @@ class AwsTransport:
         headers = {"content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.SendMessageBatch"}
         response = self._call("POST", f"{self._sqs_url}/", body, headers, "sqs")
         try:
-            failed: list[dict[str, Any]] = json.loads(response).get("Failed") or []
+            failed: list[dict[str, str]] = json.loads(response).get("Failed") or []
             not_accepted = _ids(messages[int(entry["Id"])] for entry in failed)
             refused = _ids(messages[int(entry["Id"])] for entry in failed if entry.get("Code") in PERMANENT_ERRORS)
         except (ValueError, LookupError, AttributeError, TypeError) as error:
