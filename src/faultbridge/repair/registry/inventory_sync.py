@@ -18,7 +18,6 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain
-from typing import Any
 
 from msgspec import Struct
 
