@@ -28,7 +28,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import pack, unpack
 from faultbridge.model.storage.writes import Update
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/faultbridge/11111111-2222-3333-4444-555555555555"

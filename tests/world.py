@@ -15,7 +15,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.settings import Settings
 from faultbridge.model.storage.wire.message import Message, encode_message
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Ports
+from faultbridge.record.ports.installation import Ports
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery

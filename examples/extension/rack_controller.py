@@ -18,18 +18,11 @@ from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairS
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.nodes import Instance
-from faultbridge.record.ports import (
-    CallResult,
-    Capacity,
-    CapacityEvidence,
-    CheckResult,
-    ClusterNode,
-    GroupMember,
-    InstanceChecks,
-    LaunchedInstance,
-    Presence,
-    Surroundings,
-)
+from faultbridge.record.ports.compute import CallResult, Capacity, CapacityEvidence, LaunchedInstance
+from faultbridge.record.ports.inventory import GroupMember
+from faultbridge.record.ports.orchestrator import ClusterNode
+from faultbridge.record.ports.presence import CheckResult, InstanceChecks, Presence
+from faultbridge.record.ports.table import Surroundings
 
 
 class Rack:
@@ -65,7 +58,7 @@ class Rack:
 
 
 class RackProvider:
-    """A `faultbridge.record.ports.Provider`."""
+    """A `faultbridge.record.ports.compute.Provider`."""
 
     def __init__(self, rack: Rack) -> None:
         self.rack = rack
@@ -119,7 +112,7 @@ class RackProvider:
 
 
 class RackInventory:
-    """A `faultbridge.record.ports.Inventory`."""
+    """A `faultbridge.record.ports.inventory.Inventory`."""
 
     def __init__(self, rack: Rack) -> None:
         self.rack = rack
@@ -189,7 +182,7 @@ class RackInventory:
 
 
 class RackOrchestrator:
-    """A `faultbridge.record.ports.Orchestrator`: the controller's own flag keeps work off an instance."""
+    """A `faultbridge.record.ports.orchestrator.Orchestrator`: the controller's own flag keeps work off an instance."""
 
     applicable = True
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.settings import Settings
-from faultbridge.record.ports import FormattedPage, PageFormat, PageMessage, PageUrgency
+from faultbridge.record.ports.messaging import FormattedPage, PageFormat, PageMessage, PageUrgency
 
 EKS, CONFIG = "train", ClusterConfig("train-a", eks_cluster="train")
 

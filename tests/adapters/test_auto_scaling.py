@@ -21,7 +21,8 @@ from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, Capacity, Presence
+from faultbridge.record.ports.compute import CallResult, Capacity
+from faultbridge.record.ports.presence import Presence
 from tests.adapters.stubs import answering, failing, stubbed
 
 INSTANCE = "i-0123456789abcdef0"

@@ -17,7 +17,7 @@ from faultbridge.adapters.slurm import access
 from faultbridge.model.cluster.config import HYPERPOD, PARALLEL_CLUSTER, ClusterConfig, ProviderRole
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.settings import Settings
-from faultbridge.record.ports import BundleState
+from faultbridge.record.ports.compute import BundleState
 from tests.adapters.stubs import ENVIRONMENT
 
 ROLE = ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "agreed")

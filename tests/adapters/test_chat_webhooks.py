@@ -20,7 +20,7 @@ from faultbridge.adapters.paging import (
 )
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.values import replace
-from faultbridge.record.ports import FailedEvent, FormattedPage, PageFormat, PageUrgency
+from faultbridge.record.ports.messaging import FailedEvent, FormattedPage, PageFormat, PageUrgency
 from faultbridge.serve.entrypoints.pager import CHAT_PAGE, pager
 from infra.docs.template import resources
 from tests.adapters.builders import PAGE, FakePagerDuty, settings

@@ -16,7 +16,7 @@ from faultbridge.adapters.ec2.instances import InstanceHardware, hardware_of
 from faultbridge.decode.dcgm.diag import read_report
 from faultbridge.decode.verification import MARKER, GpuProcesses
 from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from tests.adapters.stubs import failing, stubbed
 from tests.sim.fakes import FakeObjects
 

@@ -50,7 +50,7 @@ from faultbridge.model.storage.writes import (
     Write,
 )
 from faultbridge.model.values import replace
-from faultbridge.record.ports import UnprocessedKeys
+from faultbridge.record.ports.table import UnprocessedKeys
 from tests.adapters.stubs import answering, stubbed
 
 KEYS = [Key("P", "1"), Key("P", "2")]

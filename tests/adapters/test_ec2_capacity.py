@@ -14,7 +14,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
 from faultbridge.adapters.ec2.launch import LaunchTemplateProvider
 from faultbridge.model.cluster.config import CapacitySource
-from faultbridge.record.ports import Capacity, CapacityEvidence, Provider
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Provider
 from tests.adapters.stubs import stubbed
 
 INSTANCE = "i-0aaaaaaaaaaaaaaaa"

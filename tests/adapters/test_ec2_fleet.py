@@ -12,7 +12,7 @@ from botocore.stub import Stubber
 from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
-from faultbridge.record.ports import CallResult, LaunchRequest
+from faultbridge.record.ports.compute import CallResult, LaunchRequest
 from tests.adapters.stubs import failing, stubbed
 
 URL = "http://127.0.0.1:1"

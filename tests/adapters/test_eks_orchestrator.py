@@ -22,7 +22,7 @@ from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.values import replace
-from faultbridge.record.ports import ClusterNode
+from faultbridge.record.ports.orchestrator import ClusterNode
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import OnEks, eks_cluster, on_eks
 from tests.sim.fakes import START

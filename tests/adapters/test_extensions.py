@@ -19,7 +19,9 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.settings import Settings
-from faultbridge.record.ports import Orchestrator, Presence, Surroundings
+from faultbridge.record.ports.orchestrator import Orchestrator
+from faultbridge.record.ports.presence import Presence
+from faultbridge.record.ports.table import Surroundings
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import Registration

@@ -25,7 +25,8 @@ from faultbridge.local.hyperpod import FakeHyperPod
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.record.ports import Capacity, CapacityEvidence, Presence, RestartState, Verdict
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, RestartState, Verdict
+from faultbridge.record.ports.presence import Presence
 from tests.adapters.stubs import client_error
 from tests.hyperpod import GROUP, api, hyperpod
 from tests.races import run_before_write

@@ -14,7 +14,7 @@ from faultbridge.adapters.ec2.instances import checks_of
 from faultbridge.adapters.ec2.inventory import Ec2Inventory
 from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.record.ports import CheckResult, InstanceChecks
+from faultbridge.record.ports.presence import CheckResult, InstanceChecks
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 
 NODES, GROUPS = 12_500, 25

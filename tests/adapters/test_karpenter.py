@@ -27,7 +27,7 @@ from faultbridge.model.cluster.config import KARPENTER, CapacitySource, ClusterC
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.values import replace
-from faultbridge.record.ports import SuccessorNotNeeded
+from faultbridge.record.ports.compute import SuccessorNotNeeded
 from faultbridge.repair.registry.registration import check_repair_owner
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import REGION

@@ -15,7 +15,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.log_bundle import READ_SCRIPT, SsmLogCollector, script
-from faultbridge.record.ports import Bundle, BundleState, HostOutput
+from faultbridge.record.ports.compute import Bundle, BundleState, HostOutput
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 from tests.builders import NOON
 

@@ -20,7 +20,7 @@ from faultbridge.adapters.paging import (
     pager_from_settings,
 )
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.record.ports import FailedEvent
+from faultbridge.record.ports.messaging import FailedEvent
 from infra.docs.template import resources
 from tests.adapters.builders import EVENT, PAGE, FakePagerDuty, settings
 from tests.adapters.stubs import stubbed

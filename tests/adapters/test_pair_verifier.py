@@ -19,7 +19,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import Alias, AliasRow
 from faultbridge.model.storage import items
 from faultbridge.model.storage.writes import Put
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.verification import VerificationPeers

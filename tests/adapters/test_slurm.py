@@ -23,7 +23,7 @@ from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.values import replace
-from faultbridge.record.ports import ClusterNode
+from faultbridge.record.ports.orchestrator import ClusterNode
 from tests.adapters.stubs import failing, stubbed
 from tests.sim.fakes import START, ManualClock
 from tests.slurm import SlurmInMemory

@@ -20,7 +20,7 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.values import replace
-from faultbridge.record.ports import ClusterNode
+from faultbridge.record.ports.orchestrator import ClusterNode
 from tests.adapters.certificates import certificate
 from tests.adapters.listener import drip, listening, reply
 from tests.adapters.stubs import stubbed

@@ -13,7 +13,7 @@ from faultbridge.adapters.slurm.access import Output, Scontrol
 from faultbridge.adapters.slurm.rest import DESCRIPTION, Access, Answer, RestClient, SlurmRest
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
-from faultbridge.record.ports import JobNotice
+from faultbridge.record.ports.callbacks import JobNotice
 
 CONFIG = ClusterConfig("train-a", orchestrator="slurm")
 COMMENT = "team a; faultbridge:checkpoint=USR1"

@@ -23,7 +23,7 @@ from faultbridge.adapters.aws.messaging import (
 )
 from faultbridge.adapters.paging import SnsPager, subject_line
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.record.ports import BusEvent, PageMessage, PageUrgency
+from faultbridge.record.ports.messaging import BusEvent, PageMessage, PageUrgency
 from tests.adapters.stubs import ENVIRONMENT, answering, failing, stubbed
 from tests.builders import NOON
 

@@ -15,7 +15,7 @@ from faultbridge.adapters.ec2 import restart
 from faultbridge.adapters.ec2.commands import THROTTLE_RETRY
 from faultbridge.adapters.ec2.restart import SsmRestarter
 from faultbridge.model.enums import ProviderFailure, RepairAction
-from faultbridge.record.ports import Restart, RestartState
+from faultbridge.record.ports.compute import Restart, RestartState
 from tests.adapters.stubs import client_error, failing, stubbed
 
 INSTANCE = "i-0123456789abcdef0"

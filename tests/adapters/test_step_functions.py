@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.adapters.aws.step_functions import STATUSES, StepFunctionsWorkflow, canonical, execution_arn
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.record.ports import ExecutionStatus
+from faultbridge.record.ports.messaging import ExecutionStatus
 from tests.adapters.stubs import stubbed
 
 STATE_MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:replacement"

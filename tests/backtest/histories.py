@@ -15,7 +15,7 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from tests.lab.traces import scenario
 from tests.lab.whole_product import WholeProduct

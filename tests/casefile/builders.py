@@ -16,7 +16,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete, Key
 from faultbridge.record.append import Stack
 from faultbridge.record.archive.anchor import Anchor, leaf, merkle_root
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import query_all
 from faultbridge.repair.registry.views import CaseView, Views
 from faultbridge.serve.casefile.collect import CaseFiles, pack

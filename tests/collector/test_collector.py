@@ -22,7 +22,7 @@ from faultbridge.model.values import replace
 from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.node.collector import handlers
 from faultbridge.node.collector.handlers import record_of_event, records_of_node, unmapped_types
-from faultbridge.record.ports import ObjectKind
+from faultbridge.record.ports.object_watch import ObjectKind
 from tests.collector.cluster import EKS, INSTANCE, NODE, XID_79, Collected, agent_event, collected
 from tests.waiting import eventually
 

@@ -22,7 +22,7 @@ from faultbridge.model.fault_enums import Action, ComponentType
 from faultbridge.model.faults import Component
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.record.timeline import Timeline
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.views import Views

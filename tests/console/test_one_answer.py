@@ -10,7 +10,7 @@ import pytest
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import Rule
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.record.timeline import Timeline
 from faultbridge.repair.registry.documents import shown_case_document, shown_node_document
 from faultbridge.repair.registry.views import Views

@@ -21,7 +21,7 @@ from faultbridge.local.kubernetes.cluster import Pod, RunningInstance, takes_wor
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.values import replace
-from faultbridge.record.ports import ClusterNode, Orchestrator
+from faultbridge.record.ports.orchestrator import ClusterNode, Orchestrator
 from tests.contracts.aws import REGION, fresh
 from tests.contracts.real_slurm import RealSlurm
 from tests.kubernetes import FullCluster, answer

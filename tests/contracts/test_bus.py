@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.messaging import EventBridgeBus
-from faultbridge.record.ports import BusEvent, EventBus
+from faultbridge.record.ports.messaging import BusEvent, EventBus
 from tests.contracts.aws import fresh
 from tests.sim.fakes import FakeBus
 

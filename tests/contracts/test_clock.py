@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from faultbridge.adapters.clock import SystemClock
-from faultbridge.record.ports import Clock
+from faultbridge.record.ports.table import Clock
 from tests.sim.fakes import ManualClock
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.log_bundle import SsmLogCollector, script
-from faultbridge.record.ports import Bundle, BundleState, Collector
+from faultbridge.record.ports.compute import Bundle, BundleState, Collector
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.provider import group_of
 from tests.sim.fakes import FakeCollector

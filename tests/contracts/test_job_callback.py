@@ -24,7 +24,7 @@ from faultbridge.adapters.callbacks import (
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.values import replace
-from faultbridge.record.ports import JobCallback, JobNotice
+from faultbridge.record.ports.callbacks import JobCallback, JobNotice
 from tests.architecture.project import ROOT
 from tests.contracts.aws import ENDPOINT, REGION, fresh
 from tests.contracts.real_slurm import RealSlurm, real_slurm

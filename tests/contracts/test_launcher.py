@@ -15,7 +15,7 @@ from faultbridge.local.servers.fault_injection import FAULTS
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Launcher, LaunchRequest, Provider
+from faultbridge.record.ports.compute import Launcher, LaunchRequest, Provider
 from tests.contracts.aws import ON_MOTO, fresh
 from tests.sim.fakes import FakeFleet, FakeLauncher, FakeProvider
 

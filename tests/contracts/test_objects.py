@@ -7,7 +7,7 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.objects import S3Objects
 from faultbridge.model.errors import Rejected
-from faultbridge.record.ports import ObjectStore
+from faultbridge.record.ports.objects import ObjectStore
 from tests.contracts.aws import fresh
 from tests.sim.fakes import FakeObjects
 

@@ -13,7 +13,8 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CheckResult, ClusterNode, Orchestrator
+from faultbridge.record.ports.orchestrator import ClusterNode, Orchestrator
+from faultbridge.record.ports.presence import CheckResult
 from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks
 from tests.sim.fakes import START, FakeOrchestrator

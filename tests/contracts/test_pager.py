@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.paging import SnsPager
-from faultbridge.record.ports import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
+from faultbridge.record.ports.messaging import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
 from tests.contracts.aws import fresh
 from tests.sim.fakes import FakePager
 

@@ -19,15 +19,8 @@ from faultbridge.decode.slurm import SlurmNode
 from faultbridge.local.gaps import ec2, patching, systems_manager
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import (
-    Capacity,
-    CapacityEvidence,
-    CheckResult,
-    InstanceChecks,
-    LaunchRequest,
-    Presence,
-    Provider,
-)
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, LaunchRequest, Provider
+from faultbridge.record.ports.presence import CheckResult, InstanceChecks, Presence
 from tests.contracts.aws import ON_MOTO, fresh
 from tests.contracts.provider import IMAGE, LONG_AGO, SIZE, group_of
 from tests.hyperpod import AT_ONCE, GROUP, api, hyperpod

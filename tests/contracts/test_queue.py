@@ -11,7 +11,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.messaging import SqsQueue
 from faultbridge.model.storage.wire.decode_message import split_records
 from faultbridge.model.storage.wire.message import MAX_MESSAGE_BYTES, join_records
-from faultbridge.record.ports import ReceivedMessage, RecordQueue, RecordQueueDepth
+from faultbridge.record.ports.messaging import ReceivedMessage, RecordQueue, RecordQueueDepth
 from tests.contracts.aws import fresh
 from tests.sim.fakes import FakeQueue
 

@@ -9,7 +9,8 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.receipts import LogReceipts
-from faultbridge.record.ports import Clock, Receipts
+from faultbridge.record.ports.messaging import Receipts
+from faultbridge.record.ports.table import Clock
 from tests.contracts.aws import fresh
 from tests.sim.fakes import FakeReceipts, ManualClock
 

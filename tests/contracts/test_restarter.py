@@ -14,7 +14,7 @@ from faultbridge.adapters.ec2.request_log import SETTLE, RequestLog
 from faultbridge.adapters.ec2.restart import SsmRestarter
 from faultbridge.adapters.hyperpod.provider import HyperPodRestarter
 from faultbridge.model.enums import RepairAction
-from faultbridge.record.ports import Restarter, RestartState
+from faultbridge.record.ports.compute import Restarter, RestartState
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.provider import group_of
 from tests.hyperpod import AT_ONCE, api, hyperpod

@@ -11,7 +11,7 @@ from faultbridge.adapters.slurm.rest import Access, RestClient, SlurmRest
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured
-from faultbridge.record.ports import ClusterNode
+from faultbridge.record.ports.orchestrator import ClusterNode
 from tests.contracts.real_slurm import NEWER, RealSlurm, real_slurm
 from tests.contracts.schedulers import operations, rest_client
 from tests.sim.fakes import START, ManualClock

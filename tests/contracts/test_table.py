@@ -31,7 +31,7 @@ from faultbridge.model.storage.writes import (
     Update,
     Write,
 )
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from tests.contracts.aws import ON_MOTO, fresh, make_table
 from tests.sim.fakes import FakeTable
 

@@ -13,7 +13,7 @@ from faultbridge.adapters.ec2.request_log import RequestLog
 from faultbridge.adapters.hyperpod.provider import HyperPodVerifier
 from faultbridge.decode.verification import PeerChecks
 from faultbridge.model.errors import Rejected
-from faultbridge.record.ports import Verdict, Verifier
+from faultbridge.record.ports.compute import Verdict, Verifier
 from faultbridge.repair.registry.verification import VerificationPeers
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.provider import group_of

@@ -17,7 +17,7 @@ from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.nodes import VOLUME_TAG
 from faultbridge.model.values import replace
-from faultbridge.record.ports import ClusterNode, VolumeAttachments, Volumes
+from faultbridge.record.ports.orchestrator import ClusterNode, VolumeAttachments, Volumes
 from tests.adapters.stubs import client_error, stubbed
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.builders import DEVICE, OTHER_ZONE, ZONE, launch, move_through_sagemaker, volume_on

@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.step_functions import StepFunctionsWorkflow
-from faultbridge.record.ports import ExecutionStatus, Workflow
+from faultbridge.record.ports.messaging import ExecutionStatus, Workflow
 from tests.contracts.aws import ON_MOTO, fresh
 from tests.sim.fakes import FakeWorkflow
 

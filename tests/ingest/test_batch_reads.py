@@ -7,7 +7,7 @@ import pytest
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Key
-from faultbridge.record.ports import UnprocessedKeys
+from faultbridge.record.ports.table import UnprocessedKeys
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put
-from faultbridge.record.ports import UnprocessedKeys
+from faultbridge.record.ports.table import UnprocessedKeys
 from faultbridge.serve.ingest import caches
 from faultbridge.serve.ingest.caches import ItemCache
 from tests.builders import NOON

@@ -12,7 +12,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.events.wire import body_of
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete, Key, Update
-from faultbridge.record.ports import FailedEvent
+from faultbridge.record.ports.messaging import FailedEvent
 from faultbridge.record.publish import Publish, resources
 from faultbridge.serve.entrypoints.publish import wire_publish
 from faultbridge.serve.entrypoints.sweep import wire_sweep

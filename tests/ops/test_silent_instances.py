@@ -16,7 +16,8 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
-from faultbridge.record.ports import CheckResult, InstanceChecks, Orchestrator
+from faultbridge.record.ports.orchestrator import Orchestrator
+from faultbridge.record.ports.presence import CheckResult, InstanceChecks
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ops.missing_heartbeats import MAX_PROBED
 from faultbridge.serve.wiring.services import wire_heartbeat_monitor, wire_registration

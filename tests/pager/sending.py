@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.record.ports import PageMessage
+from faultbridge.record.ports.messaging import PageMessage
 from faultbridge.serve.pager.deliver import Paging
 from faultbridge.serve.pager.page import PagerSettings
 from faultbridge.serve.pager.page_deduplication import PageOutcome

@@ -14,7 +14,7 @@ from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import PageUrgency
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.serve.pager.deliver import MAX_EVENT_AGE, Paging
 from faultbridge.serve.pager.open_pages import OpenPages
 from faultbridge.serve.pager.page import PagerSettings

@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.model.enums import CaseStatus, EntryType
 from faultbridge.model.storage import keys
-from faultbridge.record.ports import PageFormat, PageMessage
+from faultbridge.record.ports.messaging import PageFormat, PageMessage
 from faultbridge.serve.pager.deliver import Paging
 from faultbridge.serve.pager.rules import EVENT_TYPES
 from faultbridge.serve.pager.service_formats import MAX_SMS, MAX_SUBJECT

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model.enums import EntryType, ProviderFailure
-from faultbridge.record.ports import PageUrgency
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.serve.pager.rules import RULES
 from tests.pager.sending import sent
 from tests.pages import ESCALATED, QUEUED, case_event, event

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.record.ports import PageFormat, PageMessage
+from faultbridge.record.ports.messaging import PageFormat, PageMessage
 from faultbridge.serve.pager.page import Links, PagerSettings
 from tests.pager.sending import sent
 from tests.pages import CASE, CLOSED, ESCALATED, PAGES, QUEUED, case_event

@@ -14,7 +14,7 @@ from faultbridge.model.cluster.silences import Silence
 from faultbridge.model.enums import CaseStatus, DomainKind, RepairAction
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.times import EPOCH
-from faultbridge.record.ports import PageFormat
+from faultbridge.record.ports.messaging import PageFormat
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.pager import wire_pages, wire_reminders

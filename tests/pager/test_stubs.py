@@ -15,7 +15,8 @@ from faultbridge.model.events.wire import detail_of, stub_of
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
-from faultbridge.record.ports import PageMessage, Table
+from faultbridge.record.ports.messaging import PageMessage
+from faultbridge.record.ports.table import Table
 from tests.pager.sending import new_paging, sent
 from tests.pages import CASE, ESCALATED, PAGES, case_event, event
 from tests.sim.fakes import START

@@ -16,7 +16,7 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.event_data import Domain
 from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.presentation.case_page import CasePage, case_page, case_reason
 from faultbridge.serve.presentation.cluster_page import cluster_page

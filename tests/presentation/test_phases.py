@@ -10,7 +10,7 @@ import pytest
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import Rule
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.serve.presentation.case_page import CasePage, case_page
 from tests.presentation.histories import case_of, replaced
 from tests.scenarios.world import World

@@ -16,7 +16,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
 from faultbridge.record.cluster_stream import streams_of
-from faultbridge.record.ports import ClusterNode
+from faultbridge.record.ports.orchestrator import ClusterNode
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.groups import Group
 from faultbridge.repair.registry.registration import NewNode

@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.decide.provider_conditions import ENDS_WITHIN
 from faultbridge.model.cluster.config import CapacitySource
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from faultbridge.repair.successor.sources import Decision, SourceAnswer
 from tests.builders import NOON
 

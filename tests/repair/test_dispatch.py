@@ -16,7 +16,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.storage.writes import Delete, Put, Update
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.races import run_before_write, writes_to
 from tests.scenarios.world import CLUSTER, World, limits

@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.model.enums import Isolation, ProviderFailure
 from faultbridge.model.policy import Limits
-from faultbridge.record.ports import CallResult
+from faultbridge.record.ports.compute import CallResult
 from faultbridge.repair.isolate import (
     FIRST_CALL_DELAY,
     MAX_CALL_DELAY,

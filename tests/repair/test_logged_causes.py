@@ -17,7 +17,7 @@ from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.attempt.step_runner import release_leaked_slots
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import IsolationResult, prepare_isolations

@@ -15,7 +15,7 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.values import replace
-from faultbridge.record.ports import ExecutionStatus
+from faultbridge.record.ports.messaging import ExecutionStatus
 from faultbridge.repair.attempt.step_context import LEASE, escalate_case, live_attempt, update_attempt
 from faultbridge.repair.attempt.step_runner import RecoveryResult, recover_attempt
 from tests.races import run_before_write

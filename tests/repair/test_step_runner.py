@@ -236,7 +236,7 @@ def test_the_task_token_is_never_recorded_in_an_entry():
 
 
 def test_a_long_report_is_stored_whole_outside_the_entry():
-    from faultbridge.record.ports import Verdict, Verification
+    from faultbridge.record.ports.compute import Verdict, Verification
 
     world = World()
     world.verifier.result = Verification(Verdict.PASSED, report=b"x" * 10_000)

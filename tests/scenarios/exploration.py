@@ -23,7 +23,8 @@ from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits, Rule
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, ClusterNode, Verdict, Verification
+from faultbridge.record.ports.compute import CallResult, Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.orchestrator import ClusterNode
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import Registration

@@ -25,7 +25,7 @@ from faultbridge.model.settings import Settings
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Update
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.serve.entrypoints.react import wire_react

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container
 
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.nodes import NodeState
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from tests.sim.fakes.instance_commands import PASSED
 from tests.sim.simulated_ports import SimulatedPorts
 

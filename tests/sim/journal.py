@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from faultbridge.record.ports import Clock
+from faultbridge.record.ports.table import Clock
 
 
 class Kind(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from faultbridge.record.ports import ExecutionStatus
+from faultbridge.record.ports.messaging import ExecutionStatus
 from tests.sim.fakes.seam import Seam
 from tests.sim.fakes.state_machine import Execution, FakeStateMachine, TaskFailed, matching
 from tests.sim.schedule import Schedule

@@ -10,7 +10,8 @@ import json
 from datetime import timedelta
 
 from faultbridge.model.cluster.config import ANNOTATION, JOB_CALLBACKS, SLURM_SIGNAL
-from faultbridge.record.ports import Inventory, Ports
+from faultbridge.record.ports.installation import Ports
+from faultbridge.record.ports.inventory import Inventory
 from tests.sim import fakes
 from tests.sim.fakes.objects import FakeArchive, FakeArchivePorts, FakeVault
 from tests.sim.fault_injection import FaultProfile

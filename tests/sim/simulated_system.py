@@ -15,7 +15,7 @@ from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.storage import items, keys
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from faultbridge.record.recover import RecoverTable
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.successor.sources import CHECK_AHEAD

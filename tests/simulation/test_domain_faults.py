@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from faultbridge.model.storage.writes import Item
-from faultbridge.record.ports import BusEvent
+from faultbridge.record.ports.messaging import BusEvent
 from tests.sim.fakes import START, FakeBus, ManualClock
 from tests.sim.history import build_system, draw_nodes_in_rack, run
 from tests.sim.invariants.incidents import INVARIANTS, IncidentChecks

@@ -19,7 +19,8 @@ from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Key, Put
 from faultbridge.model.values import replace
-from faultbridge.record.ports import HostOutput, PageMessage, PageUrgency
+from faultbridge.record.ports.compute import HostOutput
+from faultbridge.record.ports.messaging import PageMessage, PageUrgency
 from tests.builders import case, condition, node
 from tests.sim.fakes.seam import Call
 from tests.sim.fakes.table import StreamRecord

@@ -8,7 +8,7 @@ from typing import ParamSpec
 
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Transient
-from faultbridge.record.ports import CallResult
+from faultbridge.record.ports.compute import CallResult
 
 P = ParamSpec("P")
 

@@ -19,7 +19,9 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import SIGNALS
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, Clock, JobNotice
+from faultbridge.record.ports.callbacks import JobNotice
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.table import Clock
 
 FIFO = ".fifo"
 

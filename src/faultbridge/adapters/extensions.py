@@ -14,7 +14,7 @@ from faultbridge.model.errors import Misconfigured
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from faultbridge.record.ports import Surroundings
+    from faultbridge.record.ports.table import Surroundings
 
 PREFIX = "faultbridge."
 Part = TypeVar("Part")

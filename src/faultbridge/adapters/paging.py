@@ -15,7 +15,7 @@ from faultbridge.adapters.http_post import post_json
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.settings import Settings
-from faultbridge.record.ports import BusEvent, EventBus, PageFormat, PageMessage, Pager, PageUrgency
+from faultbridge.record.ports.messaging import BusEvent, EventBus, PageFormat, PageMessage, Pager, PageUrgency
 
 SUBJECT_CHARACTERS = 100
 # A subscription with raw delivery to SQS loses a message with more attributes.

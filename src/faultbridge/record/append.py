@@ -34,7 +34,7 @@ from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 
 if TYPE_CHECKING:
-    from faultbridge.record.ports import Clock, Table
+    from faultbridge.record.ports.table import Clock, Table
 
 MAX_WRITES = 90
 """Limit of writes in a transaction; DynamoDB accepts 100."""

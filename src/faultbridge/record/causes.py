@@ -21,7 +21,7 @@ from faultbridge.model.errors import UnknownName
 from faultbridge.model.recorded import as_structure
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import CASES, EFFECTS, EVENTS, Index, Item, Key
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import query_all
 from faultbridge.record.timeline import Line
 

@@ -27,7 +27,7 @@ from faultbridge.model.storage.writes import Index, Item, Key, Page, Write
 from faultbridge.record.queries import query_all
 
 if TYPE_CHECKING:
-    from faultbridge.record.ports import Clock, Table
+    from faultbridge.record.ports.table import Clock, Table
 
 MAX_AGE = timedelta(seconds=5)
 

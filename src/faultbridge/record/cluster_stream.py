@@ -19,7 +19,7 @@ from faultbridge.model.storage.projections import index_rows
 from faultbridge.model.storage.writes import Absent, Equals, Item, Put, Write
 from faultbridge.model.values import replace
 from faultbridge.record.append import MAX_TRIES, Stack
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import node_names, query_all
 
 Result = TypeVar("Result")

@@ -12,7 +12,7 @@ from faultbridge.model.storage import heartbeats as stored
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.heartbeats import LastHeartbeats
 from faultbridge.model.storage.writes import Item
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import query_all
 
 STORED_EVERY = timedelta(minutes=5)

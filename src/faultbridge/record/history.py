@@ -27,7 +27,7 @@ from faultbridge.model.recorded import RecordedEvent
 from faultbridge.model.storage import devices, keys
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import query_all
 from faultbridge.record.timeline import Timeline, TimelineQuery
 

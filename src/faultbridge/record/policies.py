@@ -12,7 +12,7 @@ from faultbridge.model.storage.codec import load
 from faultbridge.model.storage.keys import CURRENT_POLICY
 from faultbridge.model.storage.writes import Item, Key, Path, Put, Update, Value
 from faultbridge.model.times import from_text
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 
 LISTED_POLICY = "VERSION#"

@@ -18,7 +18,8 @@ from faultbridge.model.events.wire import detail_of, stub_of
 from faultbridge.model.log import log_cause
 from faultbridge.model.recorded import read_event
 from faultbridge.model.storage.writes import Item, Key, Present, Update
-from faultbridge.record.ports import BusEvent, EventBus, FailedEvent, Table
+from faultbridge.record.ports.messaging import BusEvent, EventBus, FailedEvent
+from faultbridge.record.ports.table import Table
 
 STACK_ARN_PARTS = 6
 MARKS_PER_TRANSACTION = 90

@@ -21,7 +21,7 @@ from faultbridge.model.storage.writes import Index, Item
 from faultbridge.model.times import to_text
 
 if TYPE_CHECKING:
-    from faultbridge.record.ports import Table
+    from faultbridge.record.ports.table import Table
 
 SKEW = timedelta(minutes=5)
 """Largest difference between the clocks of two writers. Entries of one stream may be out of time order by this much."""

@@ -24,8 +24,8 @@ from faultbridge.model.times import to_text, truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Stack
 from faultbridge.record.cluster_stream import cluster_writes, heads_of
-from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.objects import Vault
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import node_names, query_all
 
 MAX_EPOCH = 9999

@@ -25,7 +25,7 @@ from faultbridge.model.storage import jobs, keys
 from faultbridge.model.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 from faultbridge.model.times import from_text, to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import (
     SKEW,
     Found,

@@ -20,7 +20,7 @@ from faultbridge.model.storage.writes import Item, Key
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import partition
 from faultbridge.record.hash_chain import Break, BreakKind, ChainScan, KnownHashes, StreamSeal, read_seal, table_form
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import node_names, query_all, registered
 
 __all__ = ["AnchoredHashes", "Break", "BreakKind", "Verified", "Verify"]

@@ -24,7 +24,7 @@ from faultbridge.model.storage.projections import FALSE_CLAIMS
 from faultbridge.model.storage.writes import Equals, Put
 from faultbridge.model.times import EPOCH
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import nodes_in_use, shard_rows, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.cluster_status import highest_severity, latest_event

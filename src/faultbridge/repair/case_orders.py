@@ -25,7 +25,7 @@ from faultbridge.model.storage.writes import Absent, Item, Put
 from faultbridge.model.times import to_milliseconds, to_text
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.rulebook import Rulebook, rules_of
 
 KEPT = timedelta(days=7)

@@ -29,7 +29,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.record.entry_text import condition_text
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import shard_rows, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 

@@ -26,7 +26,7 @@ from faultbridge.model.times import to_text, truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes, event_ids
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.repair.case_orders import OperatorOrder, RequestKey
 
 NO_ORDER = OperatorOrder()

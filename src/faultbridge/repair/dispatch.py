@@ -32,7 +32,8 @@ from faultbridge.model.storage.writes import Path, Update, Value
 from faultbridge.model.times import to_text, truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, append_many, transaction_token
-from faultbridge.record.ports import Clock, Table, Workflow
+from faultbridge.record.ports.messaging import Workflow
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import queued_cases, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.attempt.step_context import ask_operator, execution_input

@@ -55,7 +55,7 @@ from faultbridge.model.storage.node_rows import HeldCase, UnhealthyNode
 from faultbridge.model.storage.writes import Absent, Equals, Item, Put
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Revise
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import held_cases, nodes_in_use, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.case_orders import OperatorOrder, RequestKey

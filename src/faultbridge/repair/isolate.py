@@ -38,7 +38,8 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Revise, append_many
-from faultbridge.record.ports import CallResult, ClusterNode, Orchestrator
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import ClusterNode, Orchestrator
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.isolation_permits import IsolationPermits
 

@@ -21,7 +21,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.node_rows import RosterNode, UnhealthyNode
 from faultbridge.model.storage.writes import Update, Value
 from faultbridge.model.times import to_text
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import cluster_control, nodes_in_use, unhealthy_nodes
 
 

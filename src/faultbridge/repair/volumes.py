@@ -17,8 +17,8 @@ from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import VOLUME_TAG, MovingVolume, NodeState
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Volume
-from faultbridge.record.ports.orchestrator import ATTACHED, DETACHING
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import ATTACHED, DETACHING, Volume
 from faultbridge.repair.attempt.step_context import (
     StepContext,
     StepOutcome,

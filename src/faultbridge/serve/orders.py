@@ -26,7 +26,7 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage.node_rows import RosterNode
 from faultbridge.model.times import EPOCH
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock
+from faultbridge.record.ports.table import Clock
 from faultbridge.repair.case_orders import CaseOrders, OperatorOrder, request_key
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.incidents import IncidentOrders

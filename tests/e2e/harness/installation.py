@@ -27,7 +27,7 @@ from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage.writes import WORK, Work
-from faultbridge.record.ports import RecordQueueDepth
+from faultbridge.record.ports.messaging import RecordQueueDepth
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.views import Views

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from faultbridge.record.ports import RecordQueue, RecordQueueDepth
+from faultbridge.record.ports.messaging import RecordQueue, RecordQueueDepth
 from tests.local.stack import PrivateStack
 
 ANY_SOURCE = {"source": [{"prefix": ""}]}

@@ -17,7 +17,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage import items, keys
 from faultbridge.record.append import Stack
-from faultbridge.record.ports import Clock
+from faultbridge.record.ports.table import Clock
 from faultbridge.record.rulebook import Rulebook
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.attempt.step_runner import StepRunner

@@ -8,22 +8,21 @@ from datetime import datetime, timedelta
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.values import replace
-from faultbridge.record.ports import (
+from faultbridge.record.ports.compute import (
     Bundle,
     BundleState,
     CallResult,
     Capacity,
     CapacityEvidence,
-    Clock,
     HostOutput,
-    InstanceChecks,
     LaunchedInstance,
-    Presence,
     Restart,
     RestartState,
     Verdict,
     Verification,
 )
+from faultbridge.record.ports.presence import InstanceChecks, Presence
+from faultbridge.record.ports.table import Clock
 from tests.lab.hosts import Hosts
 from tests.lab.scenario import BEGIN
 

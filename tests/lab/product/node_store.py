@@ -21,7 +21,7 @@ from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Appended, Revise, check_moves, marked_out_of_service
-from faultbridge.record.ports import ClusterNode
+from faultbridge.record.ports.orchestrator import ClusterNode
 from tests.lab.product.item_table import ItemTable
 
 GROUP = "gpu-workers"

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from faultbridge.model.enums import ProviderFailure
-from faultbridge.record.ports import CallResult, CheckResult, ClusterNode
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import ClusterNode
+from faultbridge.record.ports.presence import CheckResult
 from tests.lab.fleet import Event, EventKind, Fleet
 from tests.lab.product.node_store import node_number
 

@@ -15,7 +15,7 @@ from faultbridge.model.enums import (
 )
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Policy, Rule
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
 from tests.scenarios.world import World, limits
 
 RESOLVED, IN_PROGRESS, QUEUED = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS, CaseStatus.QUEUED

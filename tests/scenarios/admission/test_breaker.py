@@ -15,7 +15,7 @@ from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits

@@ -20,7 +20,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import PageUrgency
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import IsolationResult, prepare_isolations
 from faultbridge.repair.isolation_permits import IsolationPermits

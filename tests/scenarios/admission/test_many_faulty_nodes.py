@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from faultbridge.model.cluster.config import CapacitySource, Mode
 from faultbridge.model.enums import CaseStatus, NodeStatus
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from tests.scenarios.world import World, limits
 
 RESOLVED, IN_PROGRESS = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS

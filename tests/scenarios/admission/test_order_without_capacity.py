@@ -7,7 +7,7 @@ from datetime import timedelta
 from faultbridge.decide.answers import node_answer
 from faultbridge.model.cluster.state import CLUSTER_BREAKER, BreakerLimit
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from faultbridge.record.rulebook import rules_of
 from tests.scenarios.world import CLUSTER, World, limits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from faultbridge.model.storage import keys
-from faultbridge.record.ports import PageMessage, PageUrgency
+from faultbridge.record.ports.messaging import PageMessage, PageUrgency
 from faultbridge.serve.pager.deliver import Paging
 from faultbridge.serve.pager.page import PagerSettings
 from tests.scenarios.world import World

@@ -25,7 +25,7 @@ from faultbridge.model.enums import (
 from faultbridge.model.fault_enums import Action, Family
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.repair.incidents import Correlate
 from tests.builders import NOON
 from tests.races import run_before_call

@@ -19,7 +19,7 @@ from faultbridge.model.storage.node_rows import UnhealthyNode
 from faultbridge.model.storage.projections import unhealthy_row
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.record.queries import held_cases, unhealthy_nodes
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair import incidents as repair_incidents

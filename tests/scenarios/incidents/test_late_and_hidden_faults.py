@@ -13,7 +13,7 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.append import Append
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
 from tests.builders import NOON
 from tests.scenarios.incidents.incidents import RACK, cases, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.pages_of_incidents import urgent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.recorded import read_event
-from faultbridge.record.ports import PageUrgency
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.pager.page import PageState
 from faultbridge.serve.pager.rules import rules_for

@@ -12,7 +12,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete
 from faultbridge.model.values import replace
-from faultbridge.record.ports import PageMessage, PageUrgency
+from faultbridge.record.ports.messaging import PageMessage, PageUrgency
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.pager.deliver import Paging
 from faultbridge.serve.pager.open_pages import OpenPages

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.model.cluster.config import Mode, RepairOwner
 from faultbridge.model.cluster.state import BreakerState
 from faultbridge.model.enums import IncidentStatus
-from faultbridge.record.ports import PageMessage, PageUrgency
+from faultbridge.record.ports.messaging import PageMessage, PageUrgency
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.pager.deliver import Paging
 from faultbridge.serve.pager.open_pages import OpenPages

@@ -17,7 +17,8 @@ from faultbridge.model.storage import items
 from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.storage.projections import queue_row, queued_case
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.dispatch import record_refusals

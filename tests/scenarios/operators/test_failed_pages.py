@@ -11,7 +11,7 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
-from faultbridge.record.ports import PageUrgency
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.serve.pager.page_deduplication import PageOutcome
 from tests.pages import incident
 from tests.scenarios.operators.builders import CLUSTER, SUMMARY, PagerBench, case_change, page_key

@@ -11,7 +11,7 @@ from faultbridge.decide.entry_builder import gpu_time_lost
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import Rule
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from tests.scenarios.world import World
 
 ASKS = Rule("asks", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)

@@ -23,7 +23,8 @@ from faultbridge.model.enums import (
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.append import Append
-from faultbridge.record.ports import CallResult, ClusterNode
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import ClusterNode
 from faultbridge.repair import dispatch
 from faultbridge.repair.attempt.step_context import update_attempt
 from faultbridge.repair.case_orders import OperatorOrder

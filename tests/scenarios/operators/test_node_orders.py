@@ -14,7 +14,8 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.recorded import read_event
-from faultbridge.record.ports import PageUrgency, Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import Registration

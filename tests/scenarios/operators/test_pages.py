@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage import keys
-from faultbridge.record.ports import PageMessage, PageUrgency
+from faultbridge.record.ports.messaging import PageMessage, PageUrgency
 from faultbridge.serve.pager.page_deduplication import PageOutcome
 from tests.pages import BREAKER, case_event, incident
 from tests.scenarios.operators.builders import CLUSTER, SUMMARY, PagerBench, case_change, page_key

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Rule
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import Registration

@@ -7,7 +7,7 @@ import pytest
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.world import World
 from tests.sim.fakes import Call

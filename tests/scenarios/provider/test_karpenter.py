@@ -18,7 +18,7 @@ from faultbridge.model.cluster.config import KARPENTER, CapacitySource, ClusterC
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.recorded import read_event
-from faultbridge.record.ports import CallResult, Capacity, LaunchedInstance
+from faultbridge.record.ports.compute import CallResult, Capacity, LaunchedInstance
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import NewNode, Registration

@@ -11,7 +11,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, Res
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import NOON
 from tests.scenarios.provider.builders import NEW, OLD, faulty, launched_and_then_retired, retire

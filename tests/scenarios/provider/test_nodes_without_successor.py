@@ -12,8 +12,8 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.policy import Limits
 from faultbridge.model.recorded import read_event
 from faultbridge.model.values import replace
-from faultbridge.record.ports import PageUrgency
 from faultbridge.record.ports.inventory import GroupMember
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.groups import Group

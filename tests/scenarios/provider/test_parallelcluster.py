@@ -24,7 +24,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Rule
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Capacity, LaunchedInstance
+from faultbridge.record.ports.compute import CallResult, Capacity, LaunchedInstance
 from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.parallelcluster import POOL, TAGS, ClusterManager, TaggedInstances, records
 from tests.scenarios.provider.growth import RELEASE

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.provider.provider_repair import (
     ESCALATED,

@@ -12,7 +12,7 @@ from faultbridge.model.cluster.state import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, Resolution
 from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Verdict, Verification
+from faultbridge.record.ports.compute import CallResult, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT, REFUSED_DELAY

@@ -10,7 +10,7 @@ import pytest
 from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.enums import CaseStatus
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import drop_taken_spares
 from tests.scenarios.provider.builders import launched_and_then_retired, pool, ready, world_with, world_with_ready

@@ -9,7 +9,7 @@ from faultbridge.model.cluster.config import CapacitySource, UpdateHold
 from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import Registration

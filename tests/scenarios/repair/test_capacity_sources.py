@@ -16,7 +16,7 @@ from faultbridge.model.policy import Limits, Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Write
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from faultbridge.repair.registry.registration import Registration
 from tests.races import run_before_write
 from tests.scenarios.repair.builders import (

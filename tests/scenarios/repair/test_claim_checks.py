@@ -13,7 +13,7 @@ from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution, WaitingFor
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.record.ports import HostOutput
+from faultbridge.record.ports.compute import HostOutput
 from tests.builders import GPU, OTHER_GPU
 from tests.scenarios.world import World
 from tests.sim.environment.samples import kernel_line, nvidia_smi_xml

@@ -22,7 +22,7 @@ from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import WITHDRAWN
 from tests.builders import DEFAULT_RULE

@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.model.cases import EXTERNAL
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.provider.provider_repair import followed_world, repair_calls

@@ -16,7 +16,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put, Update, Write
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.attempt.step_context import StepRequest
 from tests.races import run_before_write
 from tests.scenarios.repair.builders import record_outcomes

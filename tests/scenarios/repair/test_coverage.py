@@ -12,7 +12,7 @@ from faultbridge.model.fault_enums import Action, ComponentType
 from faultbridge.model.faults import Component
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import CATALOG
 from tests.scenarios.world import World, limits

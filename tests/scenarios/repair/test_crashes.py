@@ -17,7 +17,9 @@ from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, ClusterNode, ExecutionStatus
+from faultbridge.record.ports.compute import CallResult, Capacity, CapacityEvidence
+from faultbridge.record.ports.messaging import ExecutionStatus
+from faultbridge.record.ports.orchestrator import ClusterNode
 from faultbridge.repair.attempt.step_context import escalate_case
 from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.races import run_before_call, run_before_write

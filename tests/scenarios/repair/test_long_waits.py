@@ -11,7 +11,8 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import keys
-from faultbridge.record.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
+from faultbridge.record.ports.messaging import PageMessage, PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.successor.sources import check_capacity_waits
 from faultbridge.serve.wiring.services import wire_step_runner

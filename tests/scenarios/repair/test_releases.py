@@ -11,7 +11,7 @@ import pytest
 from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from tests.scenarios.incidents.builders import begin_incident
 from tests.scenarios.incidents.incidents import world_of
 from tests.scenarios.repair.builders import ADA, CAREFUL, MILD, begin_update, ignore, with_rules

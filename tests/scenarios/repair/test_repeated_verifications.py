@@ -7,7 +7,7 @@ from typing import Any
 
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
 from faultbridge.model.fault_enums import Action, Severity
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from tests.scenarios.provider.external_termination import DIAGNOSE, busy_world
 from tests.scenarios.repair.builders import FAILED, UNANSWERED
 from tests.scenarios.threads.relapses import RESET

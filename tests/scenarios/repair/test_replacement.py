@@ -13,7 +13,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.builders import NOON

@@ -14,7 +14,7 @@ from faultbridge.model.enums import NodeStatus, ProviderFailure, RepairAction, R
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Component
 from faultbridge.model.policy import Match, Rule
-from faultbridge.record.ports import Restart, RestartState, Verdict, Verification
+from faultbridge.record.ports.compute import Restart, RestartState, Verdict, Verification
 from tests.builders import OTHER_GPU
 from tests.scenarios import world as scenario
 from tests.scenarios.repair.builders import ESCALATED, FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction
-from faultbridge.record.ports import Restart, RestartState
+from faultbridge.record.ports.compute import Restart, RestartState
 from tests.scenarios.repair.builders import FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts
 from tests.scenarios.world import World
 

@@ -10,7 +10,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolu
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule, Window
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from tests.scenarios.repair.builders import ADA, CAREFUL, MILD, REPLACE, with_rules
 from tests.scenarios.world import World
 from tests.sim.fakes.seam import Call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from tests.scenarios.world import World
 
 FIRST = Rule("of-the-case", Match(codes=("xid.79", "xid.62")), release_without_capacity=True)

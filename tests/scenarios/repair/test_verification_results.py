@@ -6,7 +6,7 @@ from typing import Any
 
 from faultbridge.model.entries import MAX_REASON
 from faultbridge.model.enums import CaseStatus, NodeStatus
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from tests.scenarios.world import World
 
 PASSED = "nccl-all-reduce passed: 412.0 GB/s bus bandwidth; at least 360 expected"

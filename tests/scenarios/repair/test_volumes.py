@@ -13,8 +13,7 @@ from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Attachment, Volume
-from faultbridge.record.ports.orchestrator import ATTACHED
+from faultbridge.record.ports.orchestrator import ATTACHED, Attachment, Volume
 from faultbridge.repair.attempt.step_context import StepRequest
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.spares.pool import SparePool

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus
 from faultbridge.model.values import replace
-from faultbridge.record.ports import LaunchedInstance
+from faultbridge.record.ports.compute import LaunchedInstance
 from tests.scenarios.provider.external_termination import FIRST, REBOOT, busy_world
 from tests.scenarios.world import GROUP, World, limits
 

@@ -12,7 +12,7 @@ from faultbridge.model.enums import NodeStatus, ProviderFailure
 from faultbridge.model.isolation import takes_work
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.record.ports import Restart, RestartState, Verdict, Verification
+from faultbridge.record.ports.compute import Restart, RestartState, Verdict, Verification
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.fault_injection import Outage
 from tests.sim.invariants.view import SystemView

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from faultbridge.model.enums import ProviderFailure
-from faultbridge.record.ports import CallResult, JobNotice
+from faultbridge.record.ports.callbacks import JobNotice
+from faultbridge.record.ports.compute import CallResult
 from tests.sim.fakes.seam import Seam
 
 

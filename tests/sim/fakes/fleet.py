@@ -11,15 +11,9 @@ from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.values import replace
-from faultbridge.record.ports import (
-    CallResult,
-    Capacity,
-    CapacityEvidence,
-    Clock,
-    InstanceChecks,
-    LaunchedInstance,
-    Presence,
-)
+from faultbridge.record.ports.compute import CallResult, Capacity, CapacityEvidence, LaunchedInstance
+from faultbridge.record.ports.presence import InstanceChecks, Presence
+from faultbridge.record.ports.table import Clock
 from tests.sim.fakes.clock import ManualClock
 from tests.sim.fakes.seam import Seam
 

@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.values import replace
-from faultbridge.record.ports import (
+from faultbridge.record.ports.compute import (
     Bundle,
     BundleState,
     CallResult,
-    Clock,
     HostOutput,
     Restart,
     RestartState,
     Verdict,
     Verification,
 )
+from faultbridge.record.ports.table import Clock
 from tests.sim.fakes.clock import ManualClock
 from tests.sim.fakes.fleet import FailingFake, FakeFleet
 from tests.sim.fakes.seam import Seam

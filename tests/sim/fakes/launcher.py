@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, LaunchedInstance, LaunchRequest
+from faultbridge.record.ports.compute import CallResult, LaunchedInstance, LaunchRequest
 from tests.sim.fakes.fleet import FailingFake, FakeFleet, as_launched_instance
 from tests.sim.fakes.seam import Seam
 

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from itertools import count, islice
 from typing import Any
 
-from faultbridge.record.ports import BusEvent, Clock, FailedEvent, PageMessage, ReceivedMessage, RecordQueueDepth
+from faultbridge.record.ports.messaging import BusEvent, FailedEvent, PageMessage, ReceivedMessage, RecordQueueDepth
+from faultbridge.record.ports.table import Clock
 from tests.sim.fakes.clock import ManualClock
 from tests.sim.fakes.seam import Seam
 

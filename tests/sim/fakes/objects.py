@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from faultbridge.model.errors import Conflict
 from faultbridge.model.storage.wire.archive_lines import ArchiveLine
 from faultbridge.record.archive.write import ObjectSink
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from tests.sim.fakes.seam import Seam
 
 

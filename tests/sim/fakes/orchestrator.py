@@ -7,7 +7,10 @@ from datetime import UTC, datetime
 
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
-from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import ClusterNode
+from faultbridge.record.ports.presence import CheckResult
+from faultbridge.record.ports.table import Clock
 from tests.sim.fakes.clock import ManualClock
 from tests.sim.fakes.fleet import FakeFleet
 from tests.sim.fakes.seam import Seam

@@ -17,7 +17,8 @@ from typing import Any
 
 import yaml
 
-from faultbridge.record.ports import Clock, ExecutionStatus
+from faultbridge.record.ports.messaging import ExecutionStatus
+from faultbridge.record.ports.table import Clock
 from tests.sim.fakes.seam import Seam
 
 DEFINITION = Path(__file__).resolve().parents[3] / "infra" / "statemachines" / "replacement.asl.yaml"

@@ -14,7 +14,7 @@ from msgspec import Struct
 from faultbridge.adapters.aws.dynamodb import to_typed_item
 from faultbridge.model.errors import Conflict, Misconfigured
 from faultbridge.model.storage.writes import INDEXES, Index, Item, Key, Page, Write
-from faultbridge.record.ports import Clock
+from faultbridge.record.ports.table import Clock
 from tests.sim.fakes.clock import ManualClock
 from tests.sim.fakes.item_size import check_sizes
 from tests.sim.fakes.seam import Seam

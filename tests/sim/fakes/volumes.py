@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.model.enums import ProviderFailure
-from faultbridge.record.ports import Attachment, CallResult, ClusterNode, Volume
-from faultbridge.record.ports.orchestrator import ATTACHED, DETACHING
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import ATTACHED, DETACHING, Attachment, ClusterNode, Volume
 from tests.sim.fakes.fleet import FailingFake, FakeFleet
 from tests.sim.fakes.seam import Seam
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from faultbridge.record.ports import ExecutionStatus
+from faultbridge.record.ports.messaging import ExecutionStatus
 from tests.sim.fakes.seam import Seam
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from tests.sim.invariants.group_owner import Body, intents
 from tests.sim.invariants.view import Invariant, SystemView
 

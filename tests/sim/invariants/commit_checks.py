@@ -16,7 +16,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.items import stored_value
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text
-from faultbridge.record.ports import LaunchRequest
+from faultbridge.record.ports.compute import LaunchRequest
 from faultbridge.repair.attempt.step_context import StepOutcome
 from faultbridge.repair.spares.pool import SparePool
 from tests.sim.fakes.item_size import item_bytes, max_bytes

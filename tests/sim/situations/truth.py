@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from faultbridge.model.enums import ProviderFailure
-from faultbridge.record.ports import CallResult, HostOutput
+from faultbridge.record.ports.compute import CallResult, HostOutput
 from tests.sim.environment.samples import kernel_line, nvidia_smi_xml
 from tests.sim.fakes.orchestrator import FakeOrchestrator
 
 if TYPE_CHECKING:
-    from faultbridge.record.ports import ClusterNode
+    from faultbridge.record.ports.orchestrator import ClusterNode
     from tests.sim.fakes import FakeFleet
 
 LOST_XID = 79

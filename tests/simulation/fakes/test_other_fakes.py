@@ -8,15 +8,10 @@ import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
-from faultbridge.record.ports import (
-    ClusterNode,
-    ExecutionStatus,
-    LaunchRequest,
-    Presence,
-    RecordQueueDepth,
-    Verdict,
-    Verification,
-)
+from faultbridge.record.ports.compute import LaunchRequest, Verdict, Verification
+from faultbridge.record.ports.messaging import ExecutionStatus, RecordQueueDepth
+from faultbridge.record.ports.orchestrator import ClusterNode
+from faultbridge.record.ports.presence import Presence
 from tests.sim.fakes import (
     START,
     FakeFleet,

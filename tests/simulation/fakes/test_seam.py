@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage.writes import Absent, Key, Put
-from faultbridge.record.ports import BusEvent
+from faultbridge.record.ports.messaging import BusEvent
 from tests.sim.fakes import FakeBus, FakeTable, Seam, raise_once
 
 PUT = Put({"pk": "P", "sk": "S"}, when=Absent())

@@ -40,7 +40,7 @@ from faultbridge.model.storage.writes import (
     Value,
     Write,
 )
-from faultbridge.record.ports import UnprocessedKeys
+from faultbridge.record.ports.table import UnprocessedKeys
 
 BODY = "body"
 """The attribute with the JSON of an entry, which is compressed in the table only, and always a text elsewhere."""

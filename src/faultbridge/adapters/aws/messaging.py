@@ -15,7 +15,7 @@ from faultbridge.adapters.aws.errors import translated
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.times import from_milliseconds
-from faultbridge.record.ports import BusEvent, FailedEvent, ReceivedMessage, RecordQueueDepth
+from faultbridge.record.ports.messaging import BusEvent, FailedEvent, ReceivedMessage, RecordQueueDepth
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from faultbridge.adapters.extensions import Parts
 from faultbridge.model.cluster.config import KARPENTER, PARALLEL_CLUSTER, PCS, SLURM
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record import ports
-from faultbridge.record.ports import ComputePorts, Ports, Surroundings
+from faultbridge.record.ports.installation import ComputePorts, Ports
+from faultbridge.record.ports.table import Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,26 +22,13 @@ if TYPE_CHECKING:
     from faultbridge.adapters.slurm.fleets import SlurmRecords
     from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
     from faultbridge.model.settings import Settings
-    from faultbridge.record.ports import (
-        Clock,
-        Collector,
-        EventBus,
-        Inventory,
-        JobCallback,
-        Launcher,
-        NodeListing,
-        ObjectStore,
-        Orchestrator,
-        Pager,
-        Provider,
-        RecordQueue,
-        Restarter,
-        Table,
-        Verifier,
-        VolumeAttachments,
-        Volumes,
-        Workflow,
-    )
+    from faultbridge.record.ports.callbacks import JobCallback
+    from faultbridge.record.ports.compute import Collector, Launcher, Provider, Restarter, Verifier
+    from faultbridge.record.ports.inventory import Inventory, NodeListing
+    from faultbridge.record.ports.messaging import EventBus, Pager, RecordQueue, Workflow
+    from faultbridge.record.ports.objects import ObjectStore
+    from faultbridge.record.ports.orchestrator import Orchestrator, VolumeAttachments, Volumes
+    from faultbridge.record.ports.table import Clock, Table
     from faultbridge.record.ports.objects import Archive, ArchiveSink, Vault
 
 
@@ -165,6 +152,7 @@ class AwsComputePorts(ComputePorts):
     @at_first_use
     def providers(self) -> Mapping[str, Provider]:
         """Return the adapters that replace instances, by the provider name in a cluster's registration."""
+        from faultbridge.record.ports.compute import Provider
         from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
         from faultbridge.adapters.ec2.launch import LaunchTemplateProvider
         from faultbridge.adapters.hyperpod.provider import HyperPodProvider
@@ -179,7 +167,7 @@ class AwsComputePorts(ComputePorts):
             PARALLEL_CLUSTER: ParallelClusterProvider(self.compute, self._slurm_records),
             PCS: PcsProvider(self.compute),
         }
-        return Parts("providers", ports.Provider, built_in, self.surroundings)
+        return Parts("providers", Provider, built_in, self.surroundings)
 
     @at_first_use
     def launchers(self) -> Mapping[str, Launcher]:
@@ -187,14 +175,16 @@ class AwsComputePorts(ComputePorts):
 
         A launcher starts the successor of an instance, for providers whose groups do not launch successors themselves.
         """
+        from faultbridge.record.ports.compute import Launcher
         from faultbridge.adapters.ec2.launch import FleetLauncher
 
         built_in: dict[str, Launcher] = {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
-        return Parts("launchers", ports.Launcher, built_in, self.surroundings)
+        return Parts("launchers", Launcher, built_in, self.surroundings)
 
     @at_first_use
     def restarters(self) -> Mapping[str, Restarter]:
         """Return the adapters that reset GPUs and reboot nodes, by the restarter name of a registered cluster."""
+        from faultbridge.record.ports.compute import Restarter
         from faultbridge.adapters.ec2.restart import SsmRestarter
         from faultbridge.adapters.hyperpod.provider import HyperPodRestarter
         from faultbridge.adapters.slurm.fleets import SlurmRestarter
@@ -202,11 +192,12 @@ class AwsComputePorts(ComputePorts):
         hyperpod, ssm = HyperPodRestarter(self._hyperpod, self._requests), SsmRestarter(self.compute)
         slurm = SlurmRestarter(self._slurm_records, self._requests, ssm)
         built_in: dict[str, Restarter] = {"ssm": ssm, "hyperpod": hyperpod, SLURM: slurm}
-        return Parts("restarters", ports.Restarter, built_in, self.surroundings)
+        return Parts("restarters", Restarter, built_in, self.surroundings)
 
     @at_first_use
     def volumes(self) -> Mapping[str, Volumes]:
         """Return the adapters that move volumes between instances, by provider name."""
+        from faultbridge.record.ports.orchestrator import Volumes
         from faultbridge.adapters.ec2.volumes import Ec2Volumes
         from faultbridge.adapters.hyperpod.volumes import HyperPodVolumes
 
@@ -215,7 +206,7 @@ class AwsComputePorts(ComputePorts):
             "ec2-launch-template": Ec2Volumes(self.compute),
             "hyperpod": HyperPodVolumes(self.compute, self._hyperpod),
         }
-        return Parts("volumes", ports.Volumes, built_in, self.surroundings)
+        return Parts("volumes", Volumes, built_in, self.surroundings)
 
     @at_first_use
     def collector(self) -> Collector:
@@ -234,6 +225,7 @@ class AwsComputePorts(ComputePorts):
     @at_first_use
     def verifiers(self) -> Mapping[str, Verifier]:
         """Return the adapters that run diagnostics on instances, by the verifier name of a registered cluster."""
+        from faultbridge.record.ports.compute import Verifier
         from faultbridge.adapters.ec2.dcgm_verifier import OutputBucket, SsmDcgmVerifier
         from faultbridge.adapters.ec2.pair_verifier import Ec2Peers, PeerLeases, SsmPairVerifier
         from faultbridge.adapters.hyperpod.provider import HyperPodVerifier
@@ -267,7 +259,7 @@ class AwsComputePorts(ComputePorts):
             "ssm-pair": pair,
             "hyperpod": hyperpod,
         }
-        return Parts("verifiers", ports.Verifier, built_in, self.surroundings)
+        return Parts("verifiers", Verifier, built_in, self.surroundings)
 
 
 class AwsPorts(AwsComputePorts, Ports):
@@ -304,6 +296,7 @@ class AwsPorts(AwsComputePorts, Ports):
     @at_first_use
     def inventories(self) -> Mapping[str, Inventory]:
         """Return the adapters that list the instances of a cluster's groups, by provider name."""
+        from faultbridge.record.ports.inventory import Inventory
         from faultbridge.adapters.ec2.inventory import Ec2Inventory
         from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
         from faultbridge.adapters.kubernetes.karpenter import KarpenterInventory
@@ -317,7 +310,7 @@ class AwsPorts(AwsComputePorts, Ports):
             PARALLEL_CLUSTER: (tagged := TaggedInventory(self.clients)),
             PCS: tagged,
         }
-        return Parts("inventories", ports.Inventory, built_in, self.surroundings)
+        return Parts("inventories", Inventory, built_in, self.surroundings)
 
     @at_first_use
     def node_listing(self) -> NodeListing:
@@ -383,13 +376,14 @@ class AwsPorts(AwsComputePorts, Ports):
     @at_first_use
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Return the adapters that cordon and drain nodes, by the orchestrator name of a registered cluster."""
+        from faultbridge.record.ports.orchestrator import Orchestrator
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
         from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 
         slurm = SlurmOrchestrator(self.slurm_operations, self.clock)
         eks = EksOrchestrator(self.clients, self.clock)
         built_in: dict[str, Orchestrator] = {"none": NoOrchestrator(), "eks": eks, "slurm": slurm}
-        return Parts("orchestrators", ports.Orchestrator, built_in, self.surroundings)
+        return Parts("orchestrators", Orchestrator, built_in, self.surroundings)
 
     @at_first_use
     def volume_attachments(self) -> Mapping[str, VolumeAttachments]:

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import ExecutionStatus
+from faultbridge.record.ports.messaging import ExecutionStatus
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _STATE_MACHINE = re.compile(r"(arn:[^:]+:states:[^:]*:[^:]*):stateMachine:([^:]+)(:[^:]+)?")

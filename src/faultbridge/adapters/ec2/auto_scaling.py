@@ -14,7 +14,8 @@ from faultbridge.adapters.ec2.instances import failure_of, instances_where, laun
 from faultbridge.adapters.ec2.launch import Ec2Instances
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, LaunchedInstance, Presence
+from faultbridge.record.ports.compute import CallResult, LaunchedInstance
+from faultbridge.record.ports.presence import Presence
 
 INSTANCES_AT_ONCE = 200
 # Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.

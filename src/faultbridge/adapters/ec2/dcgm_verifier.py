@@ -18,7 +18,8 @@ from faultbridge.decode.dcgm.diag import TestResult
 from faultbridge.decode.verification import NONE_IGNORED, DeepChecks, DeepResult, GpuProcesses, occupants
 from faultbridge.model.errors import Rejected, Transient, Unverifiable
 from faultbridge.model.fault_enums import ComponentType
-from faultbridge.record.ports import ObjectStore, Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
+from faultbridge.record.ports.objects import ObjectStore
 
 OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
 DEPLOYMENT_LEVEL = 1

@@ -26,7 +26,8 @@ from faultbridge.model.enums import DomainKind, ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NETWORK_LAYERS
-from faultbridge.record.ports import CallResult, CheckResult, InstanceChecks, LaunchedInstance, Presence
+from faultbridge.record.ports.compute import CallResult, LaunchedInstance
+from faultbridge.record.ports.presence import CheckResult, InstanceChecks, Presence
 
 GONE_STATES = frozenset({"shutting-down", "terminated"})
 ALIVE_STATES = ["pending", "running", "stopping", "stopped"]

@@ -26,15 +26,8 @@ from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.values import replace
-from faultbridge.record.ports import (
-    CallResult,
-    Capacity,
-    CapacityEvidence,
-    InstanceChecks,
-    LaunchedInstance,
-    LaunchRequest,
-    Presence,
-)
+from faultbridge.record.ports.compute import CallResult, Capacity, CapacityEvidence, LaunchedInstance, LaunchRequest
+from faultbridge.record.ports.presence import InstanceChecks, Presence
 
 ACTIVE, BLOCK = "active", "capacity-block"
 DEFAULT_VERSION = "$Default"

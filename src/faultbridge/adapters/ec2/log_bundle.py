@@ -23,7 +23,7 @@ from faultbridge.adapters.ec2 import commands
 from faultbridge.model.errors import Rejected
 from faultbridge.model.retry import Retry
 from faultbridge.model.storage.wire.message import UNPACK
-from faultbridge.record.ports import Bundle, BundleState, HostOutput
+from faultbridge.record.ports.compute import Bundle, BundleState, HostOutput
 
 SECONDS = 300
 SIGNED_SECONDS = 900

@@ -26,7 +26,8 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Put
 from faultbridge.model.times import from_text, to_milliseconds, to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, Table, Verdict, Verification, Verifier
+from faultbridge.record.ports.compute import Verdict, Verification, Verifier
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.repair.registry.verification import VerificationPeers
 
 PEER_TAG = "faultbridge:peer"

@@ -17,7 +17,8 @@ from faultbridge.model.errors import Conflict
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, AnyOf, Delete, Equals, Item, Present, Put, Update
 from faultbridge.model.times import from_text, to_milliseconds, to_text
-from faultbridge.record.ports import Clock, RestartState, Table
+from faultbridge.record.ports.compute import RestartState
+from faultbridge.record.ports.table import Clock, Table
 
 RETENTION = timedelta(days=30)
 SETTLE = timedelta(minutes=10)

@@ -19,7 +19,7 @@ from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.instances import failure_of
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Transient
-from faultbridge.record.ports import CallResult, Restart, RestartState
+from faultbridge.record.ports.compute import CallResult, Restart, RestartState
 
 SECONDS = 1800
 REASON_CHARACTERS = 300

@@ -13,7 +13,8 @@ from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.ec2.instances import listed_instance, result_of
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.nodes import VOLUME_TAG
-from faultbridge.record.ports import Attachment, CallResult, Volume
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import Attachment, Volume
 
 FAILURES = {
     # The attachment changes at this moment, or another call changed it: the next read decides.

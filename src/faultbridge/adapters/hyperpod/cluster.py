@@ -21,7 +21,7 @@ from faultbridge.adapters.ec2.instances import failure_of
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.log import log_cause
-from faultbridge.record.ports import Bundle, BundleState, CallResult, HostOutput
+from faultbridge.record.ports.compute import Bundle, BundleState, CallResult, HostOutput
 
 # Faultbridge's Lambda layer contains no boto3 of its own, so each function uses the version of its runtime.
 

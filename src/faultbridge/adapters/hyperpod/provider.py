@@ -28,18 +28,17 @@ from faultbridge.adapters.hyperpod.cluster import (
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.record.ports import (
+from faultbridge.record.ports.compute import (
     CallResult,
     Capacity,
     CapacityEvidence,
-    InstanceChecks,
     LaunchedInstance,
-    Presence,
     Restart,
     RestartState,
     Verdict,
     Verification,
 )
+from faultbridge.record.ports.presence import InstanceChecks, Presence
 
 ACTIVE_PLAN = "Active"
 

@@ -14,7 +14,8 @@ from faultbridge.adapters.ec2.instances import result_of
 from faultbridge.adapters.ec2.volumes import FAILURES, Ec2Volumes
 from faultbridge.adapters.hyperpod.cluster import HyperPodCluster, newest_operation
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Volume
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import Volume
 
 
 class HyperPodVolumes(Ec2Volumes):

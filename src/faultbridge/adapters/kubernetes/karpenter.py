@@ -25,7 +25,7 @@ from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairS
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.times import to_text
-from faultbridge.record.ports import CallResult, LaunchedInstance, SuccessorNotNeeded
+from faultbridge.record.ports.compute import CallResult, LaunchedInstance, SuccessorNotNeeded
 from faultbridge.record.ports.inventory import GroupMember
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from faultbridge.adapters.kubernetes.orchestrator import ACCELERATORS
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.log import log_cause
 from faultbridge.model.retry import Retry
-from faultbridge.record.ports import ClusterNode
+from faultbridge.record.ports.orchestrator import ClusterNode
 
 # An isolated node is unschedulable, has a taint that keeps pods away, and has a label by which operators find it. A
 # node that was already cordoned before the isolation stays cordoned after the release.

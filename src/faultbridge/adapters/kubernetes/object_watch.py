@@ -19,7 +19,7 @@ from lightkube.config.client_adapter import ConnectionParams
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS
 from faultbridge.adapters.kubernetes.client import ApiAccess, error_of_status, single_config
 from faultbridge.model.errors import Transient
-from faultbridge.record.ports import ObjectChange, ObjectKind, ObjectPage, VersionExpired
+from faultbridge.record.ports.object_watch import ObjectChange, ObjectKind, ObjectPage, VersionExpired
 
 PAGE = 100
 """Objects per call of a list; a node with its images has about 20 KB."""

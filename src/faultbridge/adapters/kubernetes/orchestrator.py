@@ -15,7 +15,10 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import DomainKind, ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured
 from faultbridge.model.nodes import NETWORK_LAYERS, Instance
-from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import ClusterNode
+from faultbridge.record.ports.presence import CheckResult
+from faultbridge.record.ports.table import Clock
 
 if TYPE_CHECKING:
     from lightkube.resources.core_v1 import Node

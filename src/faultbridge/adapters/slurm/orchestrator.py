@@ -23,7 +23,10 @@ from faultbridge.decode.slurm import SlurmNode
 from faultbridge.model.cluster.config import PARALLEL_CLUSTER, PCS, ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.names import short_name
-from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import ClusterNode
+from faultbridge.record.ports.presence import CheckResult
+from faultbridge.record.ports.table import Clock
 
 OWNER, NO_INSTANCE = "faultbridge", "no-instance"
 # Slurm expands host lists, and `ALL` names every node, so neither may reach a command.

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.adapters.aws.stack import StackSecret
     from faultbridge.model.settings import Settings
-    from faultbridge.record.ports import Ports, Receipts, RecordQueue
+    from faultbridge.record.ports.installation import Ports
+    from faultbridge.record.ports.messaging import Receipts, RecordQueue
     from faultbridge.repair.findings.judgments import Judgments
     from faultbridge.repair.registry.job_views import JobViews
     from faultbridge.serve.wiring.installation import Installation

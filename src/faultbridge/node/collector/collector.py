@@ -17,7 +17,7 @@ from faultbridge.node.agent.host import AgentClock
 from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.node.collector.handlers import EventHandler, Handler, NodeHandler, RecordStore, SentStates
 from faultbridge.node.collector.jobs import JobHandler
-from faultbridge.record.ports import ObjectKind, ObjectWatch, VersionExpired
+from faultbridge.record.ports.object_watch import ObjectKind, ObjectWatch, VersionExpired
 
 BACKOFF = Retry(1, first_seconds=2.0, max_seconds=60.0)
 

@@ -23,8 +23,8 @@ from faultbridge.model.storage.writes import Absent, Equals, Put
 from faultbridge.model.times import to_text, truncate
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes, heads_of
-from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.objects import Vault
+from faultbridge.record.ports.table import Clock, Table
 
 
 class AnchorDocument(Struct, frozen=True):

@@ -25,8 +25,8 @@ from faultbridge.record.append import Stack
 from faultbridge.record.archive.anchor import Anchor, RecordAnchor
 from faultbridge.record.cluster_stream import entries_after, partition, streams_of
 from faultbridge.record.hash_chain import Break, ChainScan, StreamSeal, archive_form, place_text, read_seal, seal_item
-from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.objects import Archive, Vault
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 
 

@@ -31,7 +31,8 @@ from faultbridge.model.policy import Rule
 from faultbridge.model.storage import items
 from faultbridge.model.storage.wire.message import raw_key
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Bundle, BundleState, ObjectStore
+from faultbridge.record.ports.compute import Bundle, BundleState
+from faultbridge.record.ports.objects import ObjectStore
 from faultbridge.record.queries import cluster_control
 from faultbridge.repair.attempt.step_context import (
     StepContext,

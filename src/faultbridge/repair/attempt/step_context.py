@@ -27,22 +27,12 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
-from faultbridge.record.ports import (
-    Clock,
-    ClusterNode,
-    Collector,
-    ComputeAccess,
-    Launcher,
-    ObjectStore,
-    Orchestrator,
-    Provider,
-    Restarter,
-    Table,
-    Verifier,
-    VolumeAttachments,
-    Volumes,
-    Workflow,
-)
+from faultbridge.record.ports.compute import Collector, Launcher, Provider, Restarter, Verifier
+from faultbridge.record.ports.installation import ComputeAccess
+from faultbridge.record.ports.messaging import Workflow
+from faultbridge.record.ports.objects import ObjectStore
+from faultbridge.record.ports.orchestrator import ClusterNode, Orchestrator, VolumeAttachments, Volumes
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.rulebook import Rulebook
 
 VERSION = 1

@@ -35,7 +35,8 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.times import earliest
 from faultbridge.model.values import replace
 from faultbridge.record.append import Revise
-from faultbridge.record.ports import ExecutionStatus, Table
+from faultbridge.record.ports.messaging import ExecutionStatus
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import cluster_control
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import (

@@ -31,7 +31,7 @@ from faultbridge.model.storage.jobs import progress_key, read_progress
 from faultbridge.model.storage.writes import Absent, Equals, Put
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import node_names
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.findings.job_peers import Comparison, Comparisons, compare_job, measure

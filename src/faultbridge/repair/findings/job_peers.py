@@ -24,7 +24,7 @@ from faultbridge.model.findings import Baseline, Detector
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.counter_samples import LastSample, read_samples
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 
 FRESH = timedelta(minutes=5)
 """A measurement that is older is not compared: the device does not train any more."""

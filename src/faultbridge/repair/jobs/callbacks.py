@@ -19,7 +19,8 @@ from faultbridge.model.storage import items, jobs, keys
 from faultbridge.model.storage.writes import Absent, Equals, Key, Put
 from faultbridge.model.times import from_text, to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, JobCallback, JobNotice
+from faultbridge.record.ports.callbacks import JobCallback, JobNotice
+from faultbridge.record.ports.compute import CallResult
 from faultbridge.record.queries import cluster_config, query_all
 from faultbridge.repair.jobs.changes import CallbackResult, JobChange
 from faultbridge.repair.jobs.jobs import MAX_REASON, Jobs

@@ -20,7 +20,7 @@ from faultbridge.model.times import from_text, to_text, truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import find_job
 
 

@@ -21,7 +21,7 @@ from faultbridge.model.storage.writes import Check, Equals, Write
 from faultbridge.model.times import to_text, truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import MAX_TRIES, Append
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import cluster_config, query_all, recorded_job
 from faultbridge.repair.jobs.changes import Impact, JobChange, JobWriter, Resume, step_of
 

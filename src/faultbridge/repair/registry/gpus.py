@@ -16,7 +16,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.devices import LAST_SIGHTING
 from faultbridge.model.times import to_text
 from faultbridge.record.append import Append
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import query_all
 
 

@@ -13,8 +13,8 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Put
 from faultbridge.model.times import from_text, to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.inventory import GroupMember
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 
 

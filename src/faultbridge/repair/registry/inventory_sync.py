@@ -32,8 +32,8 @@ from faultbridge.model.nodes import Alias, Instance, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Table
 from faultbridge.record.ports.inventory import GroupMember, Inventory, NodeListing
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import query_all, shard_rows
 from faultbridge.repair.registry.groups import Group, KnownGroups, SyncResult, combine, vacancy_of
 from faultbridge.repair.registry.provider_check import ProviderCheck

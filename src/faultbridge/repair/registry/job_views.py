@@ -13,7 +13,7 @@ from faultbridge.model.cluster.jobs import Job as RecordedJob
 from faultbridge.model.event_data import doc
 from faultbridge.model.storage import jobs
 from faultbridge.model.storage.jobs import FollowedJob
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import query_all, recorded_job
 from faultbridge.repair.registry.documents import Document, shared
 

@@ -25,8 +25,8 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock
 from faultbridge.record.ports.inventory import Inventory
+from faultbridge.record.ports.table import Clock
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.registry.registration import Registration, owner_conflict
 from faultbridge.repair.registry.roster import block_of

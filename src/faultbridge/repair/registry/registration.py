@@ -22,8 +22,8 @@ from faultbridge.model.storage.writes import Absent, Equals, Put
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
-from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.inventory import Inventory
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import cluster_config
 from faultbridge.repair.registry.roster import aliases_of, new_alias_writes, new_row, placement_update
 from faultbridge.repair.registry.verification import verify_before_service

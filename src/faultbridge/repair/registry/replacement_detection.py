@@ -43,7 +43,7 @@ from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.rulebook import Rulebook
 from faultbridge.repair.registry.roster import AliasChange, alias_writes, row_update, usable_names
 from faultbridge.repair.registry.verification import escalate_vacant, move_node, require_verification

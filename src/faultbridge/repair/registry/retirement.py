@@ -26,7 +26,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Delete, Equals, Put, Write
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import cluster_config, registered
 from faultbridge.record.rulebook import Rulebook
 from faultbridge.repair.case_orders import OperatorOrder

@@ -24,7 +24,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, Condition, Equals, Item, Key, Put, Update, Value
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 
 
 def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:

@@ -30,7 +30,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import INVENTORY_RULE
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 from faultbridge.repair.spares.pool import read_spares
 

@@ -24,7 +24,7 @@ from faultbridge.model.storage.node_rows import RosterNode
 from faultbridge.model.storage.writes import CASES, Item
 from faultbridge.model.times import from_text, to_text
 from faultbridge.record.coverage import read_coverage, recent_heartbeats
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import (
     held_cases,
     node_names,

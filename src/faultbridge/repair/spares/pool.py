@@ -14,7 +14,8 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, Condition, Delete, Equals, Put
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, Launcher, Table
+from faultbridge.record.ports.compute import Launcher
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 
 

@@ -20,16 +20,9 @@ from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import keys
 from faultbridge.model.values import replace
-from faultbridge.record.ports import (
-    ClusterNode,
-    ComputeAccess,
-    LaunchedInstance,
-    Launcher,
-    LaunchRequest,
-    Verdict,
-    Verification,
-    Verifier,
-)
+from faultbridge.record.ports.compute import LaunchedInstance, Launcher, LaunchRequest, Verdict, Verification, Verifier
+from faultbridge.record.ports.installation import ComputeAccess
+from faultbridge.record.ports.orchestrator import ClusterNode
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import StepTools, adapter_named
 from faultbridge.repair.spares.pool import SparePool

@@ -13,7 +13,7 @@ from faultbridge.model.enums import ProviderFailure, RepairAction, Resolution
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
-from faultbridge.record.ports import LaunchedInstance, SuccessorNotNeeded
+from faultbridge.record.ports.compute import LaunchedInstance, SuccessorNotNeeded
 from faultbridge.repair.attempt.step_context import (
     StepContext,
     StepOutcome,

@@ -16,7 +16,8 @@ from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, Repa
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Orchestrator
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.orchestrator import Orchestrator
 from faultbridge.repair.attempt.intent import stop_for_incident, stop_for_update, stop_if_excluded
 from faultbridge.repair.attempt.step_context import (
     StepContext,

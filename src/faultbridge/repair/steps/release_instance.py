@@ -19,7 +19,8 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage.node_rows import read_vacancies
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Presence
+from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.presence import Presence
 from faultbridge.record.queries import unhealthy_nodes
 from faultbridge.repair import volumes
 from faultbridge.repair.attempt.intent import collect_logs, commit_intent, stop_before_intent, stop_for_new_incident

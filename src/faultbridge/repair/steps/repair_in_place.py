@@ -15,7 +15,7 @@ from faultbridge.model.enums import NodeStatus, ProviderFailure, RepairAction
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Restart, RestartState
+from faultbridge.record.ports.compute import CallResult, Restart, RestartState
 from faultbridge.repair.attempt.intent import collect_logs, commit_intent, fail_step, stop_before_intent
 from faultbridge.repair.attempt.step_context import (
     StepContext,

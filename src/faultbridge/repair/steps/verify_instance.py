@@ -27,7 +27,7 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.repair.attempt.intent import store_report, try_next_action, wait_for_incident
 from faultbridge.repair.attempt.step_context import (
     StepContext,

@@ -26,7 +26,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, AnyOf, Condition, Equals, Item, Key, Put, Update, Write
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest
+from faultbridge.record.ports.compute import CallResult, LaunchedInstance, Launcher, LaunchRequest
 from faultbridge.record.queries import cluster_control
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import Change, StepContext, StepTools, move_node, update_attempt

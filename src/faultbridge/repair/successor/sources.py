@@ -30,7 +30,7 @@ from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.storage.writes import Path, Value
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, Launcher
+from faultbridge.record.ports.compute import CallResult, Capacity, CapacityEvidence, Launcher
 from faultbridge.record.queries import cluster_control, queued_cases
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import (

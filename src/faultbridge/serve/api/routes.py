@@ -25,7 +25,7 @@ from faultbridge.model.offenders import Odds
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage import keys, rejects
 from faultbridge.record.history import DeviceEvent, DeviceHistory
-from faultbridge.record.ports import Clock
+from faultbridge.record.ports.table import Clock
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.record.verify import Verify
 from faultbridge.repair.findings.judgments import Judgments

@@ -30,8 +30,8 @@ from faultbridge.record.archive.anchor import read_anchor
 from faultbridge.record.hash_chain import Position, entry_position
 from faultbridge.record.history import DeviceHistory
 from faultbridge.record.policies import PolicyStore
-from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.objects import Vault
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 from faultbridge.repair.registry.views import CaseView
 from faultbridge.serve.casefile.form import Json, documents, first_fault, is_about, opening

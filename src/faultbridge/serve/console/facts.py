@@ -26,7 +26,8 @@ from faultbridge.model.storage.node_rows import RosterNode, UnhealthyNode
 from faultbridge.model.times import EPOCH
 from faultbridge.model.values import replace
 from faultbridge.record.cluster_reads import ClusterReads
-from faultbridge.record.ports import Clock, PageUrgency
+from faultbridge.record.ports.messaging import PageUrgency
+from faultbridge.record.ports.table import Clock
 from faultbridge.record.queries import query_all, registered, unhealthy_nodes
 from faultbridge.record.timeline import Line, Timeline, TimelineQuery
 from faultbridge.repair.registry.documents import (

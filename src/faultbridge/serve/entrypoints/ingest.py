@@ -34,7 +34,7 @@ from faultbridge.serve.wiring.services import wire_heartbeat_log, wire_rejects
 if TYPE_CHECKING:
     from faultbridge.model.errors import Rejected
     from faultbridge.model.records import RawRecord
-    from faultbridge.record.ports import RecordQueue
+    from faultbridge.record.ports.messaging import RecordQueue
     from faultbridge.serve.wiring.installation import Installation
 
 

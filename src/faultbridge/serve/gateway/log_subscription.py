@@ -21,7 +21,9 @@ from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.wire.message import Message, encode_message, fits, raw_key
 from faultbridge.model.times import from_milliseconds
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, ObjectStore, RecordQueue
+from faultbridge.record.ports.messaging import RecordQueue
+from faultbridge.record.ports.objects import ObjectStore
+from faultbridge.record.ports.table import Clock
 
 
 class Forward(Struct, frozen=True):

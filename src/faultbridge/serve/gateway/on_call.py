@@ -19,7 +19,7 @@ from msgspec import Meta, Struct, field
 
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.log import log_cause
-from faultbridge.record.ports import Clock
+from faultbridge.record.ports.table import Clock
 from faultbridge.repair.registry.documents import Case
 from faultbridge.serve.gateway.webhooks import MIN_SECRET_LENGTH, sign, signed_time
 from faultbridge.serve.orders import CASE_ID, Orders, execute, order_of

@@ -26,7 +26,7 @@ from faultbridge.model.records import WEBHOOK_SENDER
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire.message import Message
 from faultbridge.model.storage.writes import Put
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.serve.gateway.log_subscription import Forward
 
 

@@ -23,7 +23,7 @@ from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, Table, UnprocessedKeys
+from faultbridge.record.ports.table import Clock, Table, UnprocessedKeys
 from faultbridge.record.rulebook import Rulebook
 from faultbridge.serve.ingest.record_reader import RecordPart
 

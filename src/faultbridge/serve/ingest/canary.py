@@ -25,7 +25,8 @@ from faultbridge.model.storage.writes import Absent, Equals, Key, Put
 from faultbridge.model.times import from_text, to_text, truncate
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import cluster_writes
-from faultbridge.record.ports import Clock, RecordQueue, Table
+from faultbridge.record.ports.messaging import RecordQueue
+from faultbridge.record.ports.table import Clock, Table
 
 if TYPE_CHECKING:  # the sweep registers the cluster of canaries; ingest loads no registration
     from faultbridge.model.event_data import EventData

@@ -40,7 +40,7 @@ from faultbridge.model.storage.writes import Item, Key, Put
 from faultbridge.model.values import replace
 
 if TYPE_CHECKING:
-    from faultbridge.record.ports import Table
+    from faultbridge.record.ports.table import Table
 
 
 # Sample limit: how many counter samples one table item stores, and the fault for excess samples.

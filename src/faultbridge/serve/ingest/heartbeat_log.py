@@ -22,7 +22,7 @@ from faultbridge.model.storage.heartbeats import LastHeartbeats, SnapshotTimes
 from faultbridge.model.storage.writes import Delete
 from faultbridge.model.values import replace
 from faultbridge.record.coverage import OVERLAP, STORED_EVERY, add_latest, read_heartbeats
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.serve.ingest.caches import NodeCache

@@ -23,7 +23,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.times import to_text
 from faultbridge.record.append import Append
-from faultbridge.record.ports import CheckResult, InstanceChecks, Presence
+from faultbridge.record.ports.presence import CheckResult, InstanceChecks, Presence
 from faultbridge.record.rulebook import rules_of
 from faultbridge.serve.ingest.canary import LAST_RECORDED, last_sent_at
 from faultbridge.serve.ingest.heartbeat_log import WRITE_AFTER, HeartbeatLog

@@ -41,7 +41,7 @@ from faultbridge.serve.ingest.outcomes import GiveBackReason, IngestResult, proc
 from faultbridge.serve.ingest.record_reader import WHOLE_SOURCES, BodyBudget, Delivery, RecordPart, RecordReader
 
 if TYPE_CHECKING:
-    from faultbridge.record.ports import Clock, Table
+    from faultbridge.record.ports.table import Clock, Table
 
 
 # Poison messages: detects a message that stops the worker process each time it is processed.

@@ -19,7 +19,7 @@ from faultbridge.model.storage.writes import Item, Put, Value
 from faultbridge.record.rulebook import ItemReader
 
 if TYPE_CHECKING:
-    from faultbridge.record.ports import Clock, Table
+    from faultbridge.record.ports.table import Clock, Table
 
 MappingsByName = Mapping[str, Mapping[str, Value]]
 """Customer mappings, by the name of the packaged mapping that each one extends."""

@@ -28,7 +28,7 @@ from faultbridge.model.values import replace
 from faultbridge.serve.ingest.mappings import MappingsByName
 
 if TYPE_CHECKING:
-    from faultbridge.record.ports import ObjectStore
+    from faultbridge.record.ports.objects import ObjectStore
 
 UNREADABLE_PREFIX = "unread-"
 """Start of the id that is given to a message without the raw record format."""

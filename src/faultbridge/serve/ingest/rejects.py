@@ -23,7 +23,9 @@ from faultbridge.model.storage.wire.message import Message, encode_message, fits
 from faultbridge.model.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, ObjectStore, RecordQueue, Table
+from faultbridge.record.ports.messaging import RecordQueue
+from faultbridge.record.ports.objects import ObjectStore
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.serve.ingest.record_reader import UNREADABLE_PREFIX, Delivery, unreadable_id
 
 MAX_PER_HOUR = 100

@@ -19,7 +19,9 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage.wire.decode_message import decode_message, split_records
 from faultbridge.model.storage.wire.message import Message, encode_message, fits, raw_key
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, ObjectStore, Receipts, ReceivedMessage, RecordQueue
+from faultbridge.record.ports.messaging import Receipts, ReceivedMessage, RecordQueue
+from faultbridge.record.ports.objects import ObjectStore
+from faultbridge.record.ports.table import Clock
 from faultbridge.serve.ingest.outcomes import SENT, outcomes_in, sent_lines
 
 MAX_PIECE_BYTES = 180 * 1024

@@ -15,7 +15,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.rejects import COUNTERS
 from faultbridge.model.storage.writes import WORK, Key, Put, Work
 from faultbridge.model.times import from_text, to_text, truncate
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 from faultbridge.serve.ingest.canary import INTERVAL_MINUTES, LAST_RECEIVED, LAST_RECORDED, last_sent_at
 

@@ -31,7 +31,7 @@ from faultbridge.model.isolation import in_service
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import to_text
-from faultbridge.record.ports import HostOutput
+from faultbridge.record.ports.compute import HostOutput
 from faultbridge.record.queries import queued_cases
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import StepTools

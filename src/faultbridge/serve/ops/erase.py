@@ -17,7 +17,7 @@ from faultbridge.model.storage import devices, heartbeats, items, jobs, keys
 from faultbridge.model.storage.codec import load
 from faultbridge.model.storage.devices import SeenDevice, SeenDevices
 from faultbridge.model.storage.writes import CASES, Delete, Key
-from faultbridge.record.ports import Table
+from faultbridge.record.ports.table import Table
 from faultbridge.record.queries import cluster_config, node_names, query_all
 from faultbridge.record.timeline import entry_data
 from faultbridge.repair.registry.roster import aliases_of

@@ -16,7 +16,8 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
 from faultbridge.record.cluster_reads import ClusterReads
-from faultbridge.record.ports import CheckResult, ClusterNode
+from faultbridge.record.ports.orchestrator import ClusterNode
+from faultbridge.record.ports.presence import CheckResult
 from faultbridge.record.queries import cluster_control
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import StepTools

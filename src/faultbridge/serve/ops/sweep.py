@@ -37,7 +37,7 @@ from faultbridge.model.storage.writes import NUMBERS, WORK, Key, Work, used_numb
 from faultbridge.model.times import to_text
 from faultbridge.record.append import Append
 from faultbridge.record.cluster_reads import ClusterReads
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all, shard_rows, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.attempt.step_context import StepTools

@@ -41,7 +41,8 @@ from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import from_text, to_text
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import WITH_FACTS, component_text
-from faultbridge.record.ports import Clock, Pager, PageUrgency, Table
+from faultbridge.record.ports.messaging import Pager, PageUrgency
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
 from faultbridge.serve.pager.page import Button, Links, Location, Page, PagerSettings, PageState
 from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutcome, SendStart

@@ -19,7 +19,8 @@ from faultbridge.model.storage.writes import Absent, AnyOf, Below, Delete, Equal
 from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_milliseconds
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, PageUrgency, Table
+from faultbridge.record.ports.messaging import PageUrgency
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 from faultbridge.serve.pager.page import Page
 

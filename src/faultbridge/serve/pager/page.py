@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from faultbridge.model.safe_text import visible_line
-from faultbridge.record.ports import PageUrgency
+from faultbridge.record.ports.messaging import PageUrgency
 
 
 class PageState(StrEnum):

@@ -18,7 +18,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, Condition, Equals, Item, Key, Path, Put, Update, Value, Write
 from faultbridge.model.times import to_milliseconds, to_text
-from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.serve.pager.page import PageState
 from faultbridge.serve.pager.rules import PagedEvent, PageRule
 

@@ -16,7 +16,8 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.log import Failures, log_cause
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
-from faultbridge.record.ports import Clock, Pager, PageUrgency, Table
+from faultbridge.record.ports.messaging import Pager, PageUrgency
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import query_all
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
 from faultbridge.serve.pager.page import Links, Location, Page, PagerSettings, PageState, SummaryMember

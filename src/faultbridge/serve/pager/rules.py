@@ -17,7 +17,7 @@ from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.event_data import ClusterIncidentData, ClusterSafetyData, EventData, NoteData
 from faultbridge.model.recorded import RecordedEvent
 from faultbridge.model.values import replace
-from faultbridge.record.ports import PageUrgency
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.serve.pager.page import PageState
 
 CASE_SHOW = "faultbridge case show {case}"

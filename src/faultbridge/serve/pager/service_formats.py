@@ -14,7 +14,7 @@ from msgspec import to_builtins
 
 from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import duration_text, in_phase_order
-from faultbridge.record.ports import FormattedPage, PageFormat, PageMessage, PageUrgency
+from faultbridge.record.ports.messaging import FormattedPage, PageFormat, PageMessage, PageUrgency
 from faultbridge.serve.pager.page import Button, Page, PageState
 
 MAX_SUBJECT = 100

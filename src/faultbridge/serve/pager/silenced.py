@@ -14,7 +14,8 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import incidents, items, keys
 from faultbridge.model.storage.writes import Delete, Path, Update, Value
 from faultbridge.model.times import to_milliseconds
-from faultbridge.record.ports import Clock, PageUrgency, Table
+from faultbridge.record.ports.messaging import PageUrgency
+from faultbridge.record.ports.table import Clock, Table
 from faultbridge.record.queries import cluster_control, query_all
 from faultbridge.serve.pager.page import Links, Location, Page, PageState
 from faultbridge.serve.pager.rules import NO_ACTION

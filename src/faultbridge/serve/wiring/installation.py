@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from faultbridge.model.settings import Settings
     from faultbridge.record.append import Append, Stack
     from faultbridge.record.cluster_reads import ClusterReads
-    from faultbridge.record.ports import Ports
+    from faultbridge.record.ports.installation import Ports
     from faultbridge.record.rulebook import Rulebook
 
 Service = TypeVar("Service")
