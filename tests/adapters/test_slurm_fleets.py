@@ -21,8 +21,8 @@ from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.values import replace
 from faultbridge.record.ports.compute import RestartState, SuccessorNotNeeded
-from faultbridge.record.ports.orchestrator import ClusterNode
 from faultbridge.record.ports.inventory import GroupMember
+from faultbridge.record.ports.orchestrator import ClusterNode
 from faultbridge.repair.registry.registration import check_repair_owner
 from tests.parallelcluster import POOL, TAGS, ClusterManager, TaggedInstances, records
 from tests.sim.fakes import START, FakeFleet, FakeRestarter, FakeTable, ManualClock

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from faultbridge.record.ports.compute import Collector, Launcher, Provider, Restarter, Verifier
     from faultbridge.record.ports.inventory import Inventory, NodeListing
     from faultbridge.record.ports.messaging import EventBus, Pager, RecordQueue, Workflow
-    from faultbridge.record.ports.objects import ObjectStore
+    from faultbridge.record.ports.objects import Archive, ArchiveSink, ObjectStore, Vault
     from faultbridge.record.ports.orchestrator import Orchestrator, VolumeAttachments, Volumes
     from faultbridge.record.ports.table import Clock, Table
-    from faultbridge.record.ports.objects import Archive, ArchiveSink, Vault
 
 
 Port = TypeVar("Port")
@@ -152,12 +151,12 @@ class AwsComputePorts(ComputePorts):
     @at_first_use
     def providers(self) -> Mapping[str, Provider]:
         """Return the adapters that replace instances, by the provider name in a cluster's registration."""
-        from faultbridge.record.ports.compute import Provider
         from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
         from faultbridge.adapters.ec2.launch import LaunchTemplateProvider
         from faultbridge.adapters.hyperpod.provider import HyperPodProvider
         from faultbridge.adapters.kubernetes.karpenter import KarpenterProvider
         from faultbridge.adapters.slurm.fleets import ParallelClusterProvider, PcsProvider
+        from faultbridge.record.ports.compute import Provider
 
         built_in: dict[str, Provider] = {
             "ec2-auto-scaling": AutoScalingProvider(self.compute),
@@ -175,8 +174,8 @@ class AwsComputePorts(ComputePorts):
 
         A launcher starts the successor of an instance, for providers whose groups do not launch successors themselves.
         """
-        from faultbridge.record.ports.compute import Launcher
         from faultbridge.adapters.ec2.launch import FleetLauncher
+        from faultbridge.record.ports.compute import Launcher
 
         built_in: dict[str, Launcher] = {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
         return Parts("launchers", Launcher, built_in, self.surroundings)
@@ -184,10 +183,10 @@ class AwsComputePorts(ComputePorts):
     @at_first_use
     def restarters(self) -> Mapping[str, Restarter]:
         """Return the adapters that reset GPUs and reboot nodes, by the restarter name of a registered cluster."""
-        from faultbridge.record.ports.compute import Restarter
         from faultbridge.adapters.ec2.restart import SsmRestarter
         from faultbridge.adapters.hyperpod.provider import HyperPodRestarter
         from faultbridge.adapters.slurm.fleets import SlurmRestarter
+        from faultbridge.record.ports.compute import Restarter
 
         hyperpod, ssm = HyperPodRestarter(self._hyperpod, self._requests), SsmRestarter(self.compute)
         slurm = SlurmRestarter(self._slurm_records, self._requests, ssm)
@@ -197,9 +196,9 @@ class AwsComputePorts(ComputePorts):
     @at_first_use
     def volumes(self) -> Mapping[str, Volumes]:
         """Return the adapters that move volumes between instances, by provider name."""
-        from faultbridge.record.ports.orchestrator import Volumes
         from faultbridge.adapters.ec2.volumes import Ec2Volumes
         from faultbridge.adapters.hyperpod.volumes import HyperPodVolumes
+        from faultbridge.record.ports.orchestrator import Volumes
 
         built_in: dict[str, Volumes] = {
             "ec2-auto-scaling": Ec2Volumes(self.compute, of_groups=True),
@@ -225,12 +224,12 @@ class AwsComputePorts(ComputePorts):
     @at_first_use
     def verifiers(self) -> Mapping[str, Verifier]:
         """Return the adapters that run diagnostics on instances, by the verifier name of a registered cluster."""
-        from faultbridge.record.ports.compute import Verifier
         from faultbridge.adapters.ec2.dcgm_verifier import OutputBucket, SsmDcgmVerifier
         from faultbridge.adapters.ec2.pair_verifier import Ec2Peers, PeerLeases, SsmPairVerifier
         from faultbridge.adapters.hyperpod.provider import HyperPodVerifier
         from faultbridge.decode.dcgm.diag import read_report
         from faultbridge.decode.verification import DeepChecks, GpuProcesses, PeerChecks
+        from faultbridge.record.ports.compute import Verifier
         from faultbridge.repair.registry.verification import VerificationPeers
 
         settings = self.settings
@@ -296,11 +295,11 @@ class AwsPorts(AwsComputePorts, Ports):
     @at_first_use
     def inventories(self) -> Mapping[str, Inventory]:
         """Return the adapters that list the instances of a cluster's groups, by provider name."""
-        from faultbridge.record.ports.inventory import Inventory
         from faultbridge.adapters.ec2.inventory import Ec2Inventory
         from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
         from faultbridge.adapters.kubernetes.karpenter import KarpenterInventory
         from faultbridge.adapters.slurm.fleets import TaggedInventory
+        from faultbridge.record.ports.inventory import Inventory
 
         hyperpod = HyperPodInventory(self.clients)
         built_in: dict[str, Inventory] = {
@@ -376,9 +375,9 @@ class AwsPorts(AwsComputePorts, Ports):
     @at_first_use
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Return the adapters that cordon and drain nodes, by the orchestrator name of a registered cluster."""
-        from faultbridge.record.ports.orchestrator import Orchestrator
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
         from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
+        from faultbridge.record.ports.orchestrator import Orchestrator
 
         slurm = SlurmOrchestrator(self.slurm_operations, self.clock)
         eks = EksOrchestrator(self.clients, self.clock)

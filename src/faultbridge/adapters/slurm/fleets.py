@@ -26,7 +26,14 @@ from faultbridge.model.cluster.config import PCS, ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.record.ports.compute import CallResult, LaunchedInstance, Restart, Restarter, RestartState, SuccessorNotNeeded
+from faultbridge.record.ports.compute import (
+    CallResult,
+    LaunchedInstance,
+    Restart,
+    Restarter,
+    RestartState,
+    SuccessorNotNeeded,
+)
 from faultbridge.record.ports.inventory import GroupMember
 
 PARALLEL_CLUSTER_TAGS = tuple(
