@@ -76,7 +76,7 @@ def check_equal(recompute: ModuleType, ports: SimulatedPorts, folder: Path, rand
     part = (START + timedelta(milliseconds=first), START + timedelta(milliseconds=last))
     for since, until in (whole, part):
         lines = Timeline(ports.table).entries(TimelineQuery(CLUSTER, until=until))
-        ours = json.loads(json_text(service_level(CLUSTER, (line.read() for line in lines), since, until)))
+        ours = json.loads(json_text(service_level(CLUSTER, (line.event for line in lines), since, until)))
         given = to_text(since), to_text(until)
         assert recompute.level(CLUSTER, recompute.entries(folder, CLUSTER, given[1]), *given) == ours
 
