@@ -133,7 +133,7 @@ class Jobs(Struct, frozen=True):
         found = self.find(cluster, job_id) if again else None
         if found is not None and found.ended_at is None and found.nodes != placed:
             self.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
-        given: dict[str, Any] = {"name": name, "ranks": placed_ranks, "stall_after": stall_after}
+        given: dict[str, object] = {"name": name, "ranks": placed_ranks, "stall_after": stall_after}
         given = {field: value for field, value in (given | {"checkpoint_signal": checkpoint_signal}).items() if value}
 
         def described(job: Job) -> Job:

@@ -91,7 +91,7 @@ def _attach(
         devices=(),
         unverified=False,
     )
-    facts: dict[str, Any] = {"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type}
+    facts: dict[str, object] = {"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type}
     facts |= {"spare": True} if candidate.instance_id == context.attempt.spare else {}
     step = context.entry(
         "claimed", now, old_instance=next(iter(leaving), None), new_instance=candidate.instance_id, facts=facts
