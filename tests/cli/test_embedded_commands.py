@@ -21,7 +21,7 @@ from faultbridge.model.faults import Fault, Snapshot
 from faultbridge.model.settings import Settings
 from faultbridge.model.storage.writes import Put, Work
 from faultbridge.model.times import to_text
-from faultbridge.record.ports import RecordQueueDepth
+from faultbridge.record.ports.messaging import RecordQueueDepth
 from tests.builders import after
 from tests.cli.builders import INFO
 from tests.cli.desk import Desk

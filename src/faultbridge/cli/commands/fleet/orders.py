@@ -28,7 +28,7 @@ from faultbridge.model.cluster.state import Control, domain_of
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import EPOCH, from_text
-from faultbridge.record.ports import PageUrgency
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.repair.registry.documents import Cluster, Silence, shared
 from faultbridge.serve.pager.rules import test_page_kind
 from faultbridge.serve.wiring.services import wire_case_orders, wire_controls

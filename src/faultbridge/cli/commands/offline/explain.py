@@ -47,7 +47,7 @@ from faultbridge.model.verdicts import (
     ShownRepair,
 )
 from faultbridge.record.rulebook import rules_of
-from faultbridge.record.timeline import Line, TimelineQuery
+from faultbridge.record.timeline import TimelineQuery
 from faultbridge.repair.jobs.changes import hit_since
 from faultbridge.repair.jobs.verdicts import record_verdict
 from faultbridge.repair.registry.gpus import gpus_of

@@ -18,7 +18,7 @@ from faultbridge.node.agent.settings import AgentSettings
 
 if TYPE_CHECKING:  # the agent does not load the collector
     from faultbridge.node.collector.collector import Collector
-    from faultbridge.record.ports import ObjectWatch
+    from faultbridge.record.ports.object_watch import ObjectWatch
 
 
 def _agent_settings(
