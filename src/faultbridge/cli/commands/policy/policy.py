@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import AnyClusterOption, Format, YesOption, confirm, read_text
 from faultbridge.cli.declare import EXIT_NOT_WELL, Argument, BadParameter, Exit, Group, Option, Text, command
