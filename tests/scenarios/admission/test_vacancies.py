@@ -130,6 +130,23 @@ def test_a_release_is_checked_again_after_the_drain(minutes: int, reason: str):
     assert world.case(1).counted_attempts == 0
 
 
+def test_a_node_that_lost_its_instance_is_not_refused_because_of_others_when_no_probe_answers():
+    world = World(nodes=6)
+    world.fleet.set_capacity(0)
+    lose(world, 2)
+    lose(world, 3)
+    world.fault_and_react(1)
+    assert world.case(1).waiting_for is WaitingFor.BUDGET
+    lose(world, 1)
+    world.provider.probe_unknown = True
+    world.advance_minutes(5)
+    assert world.status(1) is NodeStatus.PROVISIONING
+    assert world.record_history(1).count("case in_progress -> queued") == 0
+    world.provider.probe_unknown = False
+    world.fleet.set_capacity(None)
+    world.until(world.case_is(RESOLVED, 1), minutes=60)
+
+
 def test_instances_that_others_terminated_count_as_nodes_without_an_instance():
     world = World(nodes=6)
     world.fleet.set_capacity(0)

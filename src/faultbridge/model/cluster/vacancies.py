@@ -62,7 +62,7 @@ def used_up_slots(
     one, each vacancy counts, also if its case has no slot.
     """
     reason = "the policy's limit of concurrent repairs is reached"
-    if not _releases(vacancies, node, action):
+    if not releases(vacancies, node, action):
         waiting = {vacancy.case for vacancy in vacancies if vacancy.released}
         return reason if sum(case not in waiting for case in holders) >= limit else None
     if len(holders) >= limit:
@@ -80,12 +80,13 @@ def owed_successor(
     """
     released = (vacancy for vacancy in vacancies if vacancy.released and vacancy.node != node)
     owed = [vacancy for vacancy in released if vacancy.group == group and vacancy.since <= now - MAX_OWED]
-    if not owed or group is None or not _releases(vacancies, node, action):
+    if not owed or group is None or not releases(vacancies, node, action):
         return None
     oldest = min(owed, key=lambda vacancy: vacancy.since)
     return f"{group} has launched no successor for {oldest.node} since {to_text(oldest.since)}"
 
 
-def _releases(vacancies: Iterable[Vacancy], node: str, action: RepairAction) -> bool:
+def releases(vacancies: Iterable[Vacancy], node: str, action: RepairAction) -> bool:
+    """Return whether a repair leaves one more node without an instance: it replaces a node that still has one."""
     gone = any(vacancy.node == node and vacancy.released for vacancy in vacancies)
     return action is RepairAction.REPLACE_NODE and not gone

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from faultbridge.model.cases import ACCEPTED, DRAIN, RELEASED, Intent, Phase, Reason
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.cluster.vacancies import mark_gone, owed_successor
+from faultbridge.model.cluster.vacancies import mark_gone, owed_successor, releases
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Transient
@@ -155,10 +155,13 @@ def _continue_after_intent(context: StepContext, intent: Intent) -> StepResult:
 def _refused_release(context: StepContext) -> tuple[WaitingFor, str] | None:
     """Return why nodes without an instance forbid the release of the node's instance, or None.
 
-    They forbid it if the policy permits no further one, or if the node's group has owed a successor for too long.
+    They forbid it if the policy permits no further one, or if the node's group has owed a successor for too long. A
+    node that has lost its instance already is one of them, so its repair adds none.
     """
     node, group = context.state.key.node, context.state.placement.group
     vacancies = read_vacancies(unhealthy_nodes(context.tools.table, context.rules.config))
+    if not releases(vacancies, node, context.case.repair_action):
+        return None
     if owed := owed_successor(vacancies, node, group, context.case.repair_action, context.now):
         return WaitingFor.CAPACITY, owed
     # Two repairs that have both recorded their intent do not wait for each other.
