@@ -14,6 +14,7 @@ from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import DEFAULT_RULE
+from tests.races import run_before_write
 from tests.scenarios.repair.builders import FAILED, UNANSWERED
 from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import CLUSTER, World, limits
@@ -106,6 +107,19 @@ def test_a_claim_that_arrives_after_another_was_confirmed_does_not_make_its_repa
     restarted = [instance for _, instance, _ in world.restarter.restarted]
     assert (restarted, world.released_instances()) == ([before], [])
     assert world.status() is NodeStatus.HEALTHY
+
+
+def test_a_claim_that_arrives_while_another_is_confirmed_does_not_change_the_rule_of_the_case() -> None:
+    reset = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
+    replace_only = Rule("rest", Match(), repair_actions=(RepairAction.VERIFY, RepairAction.REPLACE_NODE))
+    world = World(rules=(reset, replace_only))
+    world.verifier.results[world.instance()] = FAILED
+    world.claim_and_react(code="xid.48")
+    world.until(lambda: "verify begun" in world.record_history())
+    run_before_write(world.seam, lambda write: "VERIFY_FAILED" in str(write), lambda: world.claim(code="xid.79"))
+    world.until(lambda: "verify failed" in world.record_history())
+    assert (world.case().rule, world.case().repair_action) == ("reset", RepairAction.RESET_GPU)
+    assert {one.code for one in world.node().active()} == {"xid.48", "xid.79"}
 
 
 def test_a_claim_that_joins_a_queued_case_with_a_confirmed_fault_does_not_make_its_repair_stronger() -> None:

@@ -60,6 +60,7 @@ class IsolationBudget(Law):
         super().__init__(system)
         self._nodes: dict[str, CountedNode] = {}
         self._permits: frozenset[str] = frozenset()
+        self._last_gone: dict[str, datetime] = {}
 
     @property
     def out_of_service(self) -> frozenset[str]:
@@ -79,8 +80,12 @@ class IsolationBudget(Law):
         ends |= status is not None and status.value == "failed"
         instance = instance_of(state)
         another = old.instance is not None and instance != old.instance  # another system replaced the instance
+        gone_since = None
+        if ends:
+            before = now if name in self._nodes else self._last_gone.get(name, now)
+            gone_since = self._last_gone[name] = old.gone_since or before
         new = replace(old, domains=domains, serves=serves, registered=registered, instance=instance,
-                      gone_since=(old.gone_since or now) if ends else None)  # fmt: skip
+                      gone_since=gone_since)  # fmt: skip
         if not is_out(state):
             new = replace(new, out_since=None, permitted=False)
         elif old.out_since is None:
@@ -95,7 +100,10 @@ class IsolationBudget(Law):
         self._nodes[name] = new
 
     def restored(self) -> None:
-        """Forget the nodes: several may be out of service in the backup that were not so at once."""
+        """Forget the nodes: several may be out of service in the backup that were not so at once.
+
+        A node that has failed, or was escalated or ignored, in the backup has been so since before it.
+        """
         self._nodes.clear()
 
     def control_changed(self, item: Item) -> None:

@@ -11,6 +11,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import exclusion_reason
 from faultbridge.decide.correlate.held_cases import families_of
 from faultbridge.decide.governing_rules import (
+    believed,
     next_higher,
     next_repair_action,
     required_repair_action,
@@ -297,7 +298,7 @@ def try_next_action(
     if case.repair_action is RepairAction.VERIFY and (unrepairable := _unrepairable_faults(context)):
         text = f"; no automatic repair is known for {', '.join(unrepairable)}"
         return context.escalate_to_operator(reason.plus(text), draft)
-    rule, required = rule_of_case(context.state, case, policy), strongest_requirement(context.state, policy)
+    rule, required = rule_of_case(context.state, case, policy), strongest_requirement(believed(context.state), policy)
     if at_least is not None and required is not None and required.repair_action is at_least:
         rule = required.rule
     action = next_repair_action(rule, at_least=at_least or next_higher(case.repair_action) or case.repair_action)

@@ -16,7 +16,13 @@ from msgspec import Struct, field
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules, due_at, move_case
-from faultbridge.decide.governing_rules import Requirement, requirement_for, rule_of_case, with_requirement
+from faultbridge.decide.governing_rules import (
+    Requirement,
+    believed,
+    requirement_for,
+    rule_of_case,
+    with_requirement,
+)
 from faultbridge.model.cases import FAILED_STEP, Approval, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import KARPENTER, PARALLEL_CLUSTER, ClusterConfig
 from faultbridge.model.entries import Draft, Transition
@@ -577,7 +583,8 @@ class StepContext(Struct, frozen=True):
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None
-        return requirement_for(state, self.rules.policy, action)
+        # A claim that arrived meanwhile has a verification of its own before it, and so does its rule.
+        return requirement_for(believed(state), self.rules.policy, action)
 
     def request_approval(self, reason: str, *drafts: Draft) -> StepResult:
         """Queue the case again, and request approval of its action; the ended attempt is not counted."""
