@@ -31,7 +31,8 @@ REACTION = timedelta(minutes=3)
 QUIET = timedelta(minutes=10)
 """After this time without a lost link, a fault of a domain has ended, and the next lost links are a new fault.
 
-The time counts from the first complete sweep while no link is down.
+The time counts from the first complete sweep while no link is down. It doubles each time that the links are lost again
+less than `MAX_AGE` after it: links that come and go are one fault, which reaches its maximum age.
 """
 
 MAX_AGE = timedelta(hours=2)
@@ -64,6 +65,8 @@ class DomainFaultChecks:
         self._many_since: datetime | None = None
         self._none_since: datetime | None = None
         self._none_seen: datetime | None = None
+        self._ended_at: datetime | None = None
+        self._recurrence = 0
         self._repairs: Counter[tuple[str, datetime]] = Counter()
         self._begun: set[tuple[str, str]] = set()
         self._node_of: dict[str, str] = {}
@@ -149,14 +152,16 @@ class DomainFaultChecks:
         A fault is known when the entries of enough nodes show a lost link. A node counts if the link of its instance
         went down after the fault started, and no repair of this instance has begun.
         """
-        if self._none_seen is not None and now >= self._none_seen + QUIET:
+        if self._none_seen is not None and now >= (end := self._none_seen + QUIET * 2**self._recurrence):
+            self._ended_at = end if self._many_since is not None else self._ended_at
             self._many_since = None
         down = {name: since for name, node in self._nodes.items() if (since := node.link_down_since())}
         if self._down - down.keys() and len(down) >= MIN_NODES:
             self._last_regrouped = now
         self._down = set(down)
         if self._many_since is None and len(down) >= MIN_NODES:
-            self._many_since = now
+            recurs = self._ended_at is not None and now < self._ended_at + MAX_AGE
+            self._many_since, self._recurrence = now, min(self._recurrence + 1, 4) if recurs else 0
         belongs = self._many_since is not None and any(since >= self._many_since - 2 * QUIET for since in down.values())
         self._none_since = None if belongs else self._none_since or now
         self._none_seen = None if belongs else self._none_seen
