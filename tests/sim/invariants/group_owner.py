@@ -5,7 +5,7 @@ The module also checks that the cluster's state shows whether the provider repai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -53,8 +53,17 @@ def _absent_during_update(view: SystemView) -> Iterator[str]:
             opened = meta["event_type"] == "Case Status Change" and data["from"] is None
             if not opened or meta["cluster"] != REPAIRED or data["cause"]["code"] not in ABSENCES:
                 continue
-            if any(one.holds(recorded_at(body), after=READ_BEFORE) for one in updates):
+            left = _left_at(entries, recorded_at(body))
+            if any(one.holds(recorded_at(body), after=READ_BEFORE) and left >= one.begun for one in updates):
                 yield f"{meta['stream']} {meta['sequence']}: {data['cause']['code']}"
+
+
+def _left_at(entries: Iterable[Body], at: datetime) -> datetime:
+    """Return when the node's instance was found to be gone before `at`; `at` if no entry says so."""
+    changes = [
+        one for one in entries if one["metadata"]["event_type"] == "Node Status Change" and recorded_at(one) < at
+    ]
+    return recorded_at(changes[-1]) if changes and changes[-1]["data"]["to"] == "provisioning" else at
 
 
 def _unnamed_rival(view: SystemView) -> Iterator[str]:
