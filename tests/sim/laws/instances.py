@@ -47,6 +47,7 @@ class InstanceLaw(Law):
         self._earlier: set[str] = set()
         self._urgent: list[tuple[str, str]] = []
         self._read = 0
+        self._called: set[str] = set()
 
     def node_changed(self, state: NodeState) -> None:
         """Follow the instance of a node, and since when it waits."""
@@ -95,10 +96,15 @@ class InstanceLaw(Law):
         return self._lacks_instance(self._states[name]) and self.now - since > REACTION
 
     def before_call(self, call: Call) -> None:
-        """Check that few nodes have no instance, and that the group of the released instance owes no successor."""
-        if call.name != "provider.replace":
+        """Check that few nodes have no instance, and that the group of the released instance owes no successor.
+
+        A call is repeated if it is unknown whether it released the instance. Its node counts as one without an instance
+        since the first call, so that the repetition adds none.
+        """
+        if call.name != "provider.replace" or call.argument[0] in self._called:
             return
         instance = call.argument[0]
+        self._called.add(instance)
         found = self.system.fleet.instances.get(instance)
         lacking = sorted(name for name, since in self._owed.items() if self._counts(name, since))
         if found is not None and found.alive and len(lacking) >= self._limit:
