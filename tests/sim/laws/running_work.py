@@ -38,12 +38,17 @@ class WorkLaw(Law):
         self._evicted = 0
 
     def node_changed(self, state: NodeState) -> None:
-        """Keep the state of the node and what proven faults require, and check that forged text proves nothing."""
+        """Keep the state of the node and what its faults require, and check that forged text proves nothing.
+
+        A claim counts once a failed verification confirmed it.
+        """
         self._states[state.key.node] = state
-        for condition in proven(state):
+        confirmed = [one for one in claimed(state) if one.confirmed_at is not None]
+        for condition in (*proven(state), *confirmed):
             if (case := state.live_case) is not None:
                 required = rank(condition.action.value)
                 self._required[case.id] = max(self._required.get(case.id, 0), required)
+        for condition in proven(state):
             for code in FORGED_CODES & proven_codes(condition):
                 self.broken(FORGED, f"{state.key.stream} {code}", "is proven, and only a program reported it")
 
@@ -93,9 +98,9 @@ class WorkLaw(Law):
         """Check that a claim is not the only reason for a change of an instance.
 
         A change that a claim requires needs a verification that failed after the claim. A stronger change than any
-        claim requires needs one that failed after the previous repair of the case, or a proven fault of the case that
-        required it; that fault may have ended since, while a claim that diagnostics confirmed is active. A policy that
-        permits no weaker repair requires a replacement for such a claim.
+        claim requires needs one that failed after the previous repair of the case, or a proven or confirmed fault of
+        the case that required it; that fault may have ended since, while a claim that diagnostics confirmed is active.
+        A policy that permits no weaker repair requires a replacement for such a claim.
         """
         state = next((one for one in self._states.values() if instance_of(one) == instance), None)
         if state is None or not _is_claimed(state) or not self.system.fleet.is_alive(instance):
