@@ -48,6 +48,7 @@ class InstanceLaw(Law):
         self._urgent: list[tuple[str, str]] = []
         self._read = 0
         self._called: set[str] = set()
+        self._given_up: set[str] = set()
 
     def node_changed(self, state: NodeState) -> None:
         """Follow the instance of a node, and since when it waits."""
@@ -78,11 +79,10 @@ class InstanceLaw(Law):
         return instance is None or not self.system.fleet.is_alive(instance)
 
     def _check_number(self) -> None:
-        released = set(self.system.checks.released)
         lacking = sorted(
             name
             for name, state in self._states.items()
-            if name in self._owed and self._lacks_instance(state) and instance_of(state) in released
+            if name in self._owed and self._lacks_instance(state) and instance_of(state) in self._given_up
         )
         if len(lacking) > self._limit:
             self.broken(TOO_MANY, f"{len(lacking)} nodes", f"{lacking}, at most {self._limit}")
@@ -106,6 +106,8 @@ class InstanceLaw(Law):
         instance = call.argument[0]
         self._called.add(instance)
         found = self.system.fleet.instances.get(instance)
+        if found is not None and found.alive:
+            self._given_up.add(instance)
         lacking = sorted(name for name, since in self._owed.items() if self._counts(name, since))
         if found is not None and found.alive and len(lacking) >= self._limit:
             self.broken(TOO_MANY, instance, f"is released while {lacking} have none, at most {self._limit}")

@@ -35,6 +35,7 @@ class WorkLaw(Law):
         self._failed: dict[str, datetime] = {}
         self._acted: dict[str, dict[int, datetime]] = {}
         self._required: dict[str, int] = {}
+        self._out_of_reach: set[str] = set()
         self._evicted = 0
 
     def node_changed(self, state: NodeState) -> None:
@@ -60,6 +61,8 @@ class WorkLaw(Law):
             self._failed[node] = self.now
         elif step == ("intent", "committed"):
             self._acted.setdefault(str(meta["case_id"]), {})[int(data.get("attempt", 0))] = self.now
+        elif step == ("repair_in_place", "out_of_reach"):
+            self._out_of_reach.add(str(meta["case_id"]))
         elif str(data.get("reason")).endswith("of claim-check"):
             self._check_refuted(node, str(data["code"]))
         elif step == ("drain", "forced") and (state := self._states.get(node)) is not None and _is_claimed(state):
@@ -100,7 +103,8 @@ class WorkLaw(Law):
         A change that a claim requires needs a verification that failed after the claim. A stronger change than any
         claim requires needs one that failed after the previous repair of the case, or a proven or confirmed fault of
         the case that required it; that fault may have ended since, while a claim that diagnostics confirmed is active.
-        A policy that permits no weaker repair requires a replacement for such a claim.
+        A policy that permits no weaker repair requires a replacement for such a claim, and so does an instance that no
+        weaker repair reaches.
         """
         state = next((one for one in self._states.values() if instance_of(one) == instance), None)
         if state is None or not _is_claimed(state) or not self.system.fleet.is_alive(instance):
@@ -114,7 +118,8 @@ class WorkLaw(Law):
             if case is not None and case.attempts > 1 and self._last_repair(case) < failed:
                 return
             confirmed = any(one.since < failed for one in claimed(state))
-            required = self.system.replaces_only or (case and self._required.get(case.id, 0) >= rank(action))
+            required = case and (case.id in self._out_of_reach or self._required.get(case.id, 0) >= rank(action))
+            required = required or self.system.replaces_only
             if confirmed and required:
                 return
         self.broken(CHANGED, f"{state.key.stream} {action} of {instance}", f"{_text(state)}; failed at {failed}")
