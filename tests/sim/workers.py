@@ -62,7 +62,8 @@ class Workers:
     """Runs the Lambda functions with their events, and handles the results as AWS does.
 
     `leaked_slots` counts the repair slots that the sweep had to release. `swept_at` is the time of the last sweep that
-    did all its work, or None. `clock_errors` has the error of the clock of each process, in seconds, and
+    did all its work, or None. `clock_errors` has the error of the clock of each process, in seconds (`clocks_differed`:
+    one ever had an error, so that times of entries may not show their order), and
     `versions` the version of each process that runs another one. `misconfigured` is True once the
     current policy was not stored, so that functions may fail because of it.
     """
@@ -78,6 +79,7 @@ class Workers:
         self.swept_at: datetime | None = None
         self.settings = SETTINGS
         self.clock_errors: dict[str, float] = {}
+        self.clocks_differed = False
         self.versions: dict[str, Version] = {}
         self.misconfigured = self.own_ports = False
         ports.queue.sender = OWN

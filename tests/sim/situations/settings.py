@@ -90,7 +90,7 @@ class SettingActions(OperatorActions):
         """Change the clock of each function by up to 1.5 seconds, forward or back."""
         errors = {name: pick(CLOCK_ERRORS, action.selector + 3 * place) for place, name in enumerate(PROCESSES)}
         self._log(f"the clocks of the functions are ahead by {errors}")
-        self.system.workers.clock_errors = errors
+        self.system.workers.clock_errors, self.system.workers.clocks_differed = errors, True
 
     def _deployment(self, action: ExternalAction) -> None:
         """Let some functions run an older or a newer version of the code; up to two hours later, all run this one."""
