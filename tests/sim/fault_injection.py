@@ -80,10 +80,10 @@ class CallLimitExceeded(BaseException):
     """Raised when a run makes more calls than its limit, because such a run might never end."""
 
 
-MAX_CALLS, MAX_CALLS_PER_ACTION, MAX_CALLS_FOR_SPARES, MAX_CALLS_FOR_RACKS = 40_000, 500, 20_000, 80_000
+MAX_CALLS, MAX_CALLS_PER_ACTION, MAX_CALLS_FOR_SPARES, MAX_CALLS_FOR_RACKS = 100_000, 500, 20_000, 80_000
 MAX_CALLS_FOR_LARGE = 400_000
 """Call limits of a run: a base, and additions for each action, a spare pool, racks or growth, and a large cluster.
-A run of 40 actions makes about 5,000 calls. If its nodes wait for many hours, it makes 41,000 to over 100,000.
+A run of 40 actions makes about 5,000 calls. If its nodes wait for many hours, it makes 41,000 to over 130,000.
 
 A spare pool adds calls, because instances are requested repeatedly while there is no capacity.
 """
