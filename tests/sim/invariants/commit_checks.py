@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from faultbridge.decode.data.policies import default_policy
@@ -31,6 +31,20 @@ from tests.sim.simulated_ports import SimulatedPorts
 HOUR = timedelta(hours=1)
 MAX_WRITES, MAX_STATE_BYTES = 90, 200_000
 FOLLOWED_ONLY = "no action is taken on an instance that its provider repairs"
+
+
+READ_BEFORE = 60
+"""How many records another process may write between the reads and the write of a dispatcher, within seconds."""
+
+
+def _is_node(record: StreamRecord) -> bool:
+    return record.key.sk == "STATE" and record.key.pk.startswith("NODE#")
+
+
+def _waiting(items: Iterable[Item]) -> set[str]:
+    states = (stored_value(NodeState, item, "state") for item in items)
+    waiting = (state for state in states if vacant_since(state) and state.status is not NodeStatus.REPLACING)
+    return {state.case.id for state in waiting if state.case}
 
 
 class CommitChecks:
@@ -127,7 +141,8 @@ class CommitChecks:
             self._journal.add_violation("each commit of the repair slots increases their version", f"{old} -> {new}")
         # A dispatcher may still use a policy that was replaced just now.
         limit = max(limits.concurrent for limits in self.limits[-3:])
-        if len(holders) > len(before) and len(holders - self._waiting_cases(record)) > limit:
+        running = holders if len(holders) > len(before) else set()
+        if len(running) > limit and len(running - self._waiting_cases(record) - self._waited_lately(record)) > limit:
             self._journal.add_violation("concurrent repairs never exceed the policy limit", f"{sorted(holders)}")
         starts = _starts(new)
         recent = [start for start in starts if starts and start > max(starts) - HOUR]
@@ -210,9 +225,14 @@ class CommitChecks:
             if one.key.sk == "STATE":
                 later[one.key.pk] = one.old
         items = (later.get(str(item["pk"]), item) for item in self._ports.table.items_at("NODE#", "STATE"))
-        states = [stored_value(NodeState, item, "state") for item in items if item is not None]
-        waiting = (state for state in states if vacant_since(state) and state.status is not NodeStatus.REPLACING)
-        return {state.case.id for state in waiting if state.case}
+        return _waiting(item for item in items if item is not None)
+
+    def _waited_lately(self, record: StreamRecord) -> set[str]:
+        """Return the cases that waited for a successor right before a record, when its writer read the nodes."""
+        stream = self._ports.table.stream
+        place = next(number for number, one in enumerate(stream) if one is record)
+        states = (one for one in stream[max(0, place - READ_BEFORE) : place] if _is_node(one))
+        return _waiting(one.new for one in states if one.new is not None)
 
     def _states(self) -> Iterator[NodeState]:
         for item in self._ports.table.items_at("NODE#", "STATE"):
