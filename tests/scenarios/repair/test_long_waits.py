@@ -208,6 +208,22 @@ def test_a_node_whose_launches_of_a_successor_get_no_answer_pages_after_an_hour(
     assert states(world) == ["triggered"]
 
 
+def test_a_node_whose_candidates_cannot_be_read_for_hours_pages_after_an_hour() -> None:
+    world = World()
+    world.fleet.set_capacity(0)
+    world.fault_and_react(minutes=5)
+    assert world.status() is NodeStatus.PROVISIONING
+
+    def fail(call: Call) -> None:
+        if call.name == "provider.candidates":
+            raise Transient("the provider gives no answer")
+
+    world.seam.before = fail
+    world.advance_minutes(2 * HOUR)
+    (page,) = waits(world)
+    assert "the provider gives no answer" in page.bodies["email"]
+
+
 def test_the_page_about_a_wait_for_a_successor_is_replaced_by_the_page_of_the_escalated_case() -> None:
     world = World()
     world.fleet.set_capacity(0)

@@ -10,7 +10,7 @@ from faultbridge.decide.fold.expire import end_all
 from faultbridge.model.cases import ACCEPTED, Phase, Reason
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import ProviderFailure, RepairAction, Resolution
-from faultbridge.model.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
 from faultbridge.record.ports.compute import LaunchedInstance, SuccessorNotNeeded
@@ -45,9 +45,17 @@ def await_successor(context: StepContext) -> StepResult:
     if group is None:
         raise Misconfigured(f"no group to find a successor in: node {context.state.key.stream}; set the node's group")
     try:
-        claimed = _claim_candidate(context, group)
+        return _await(context, group)
     except SuccessorNotNeeded as none:
         return _resolve_without_demand(context, str(none))
+    except Transient as error:
+        # Services that fail for hours must not keep the wait from an operator.
+        page_for_successor(context, f"no successor yet in {group}: {error}")
+        raise
+
+
+def _await(context: StepContext, group: str) -> StepResult:
+    claimed = _claim_candidate(context, group)
     if claimed is not None:
         return claimed
     provided, refusal = provide_successor(context)
