@@ -14,7 +14,7 @@ from botocore.exceptions import ReadTimeoutError
 from faultbridge.adapters.ec2.dcgm_verifier import OUTPUT_CHARACTERS, OutputBucket, SsmDcgmVerifier
 from faultbridge.adapters.ec2.instances import InstanceHardware, hardware_of
 from faultbridge.decode.dcgm.diag import read_report
-from faultbridge.decode.verification import MARKER, GpuProcesses
+from faultbridge.decode.verification import IDLE, MARKER, GpuProcesses
 from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.record.ports.compute import Verdict, Verification
 from tests.adapters.stubs import failing, stubbed
@@ -136,6 +136,57 @@ class TestOccupied:
             )
             verifier.start(INSTANCE, "token", prove_idle=prove_idle)
         assert sent["commands"] == [*processes.script(prove_idle=prove_idle), "dcgmi diag -r 3 -j"]
+
+
+class TestProcesses:
+    """A look at the processes alone, in a command of its own."""
+
+    def look(self, output: str | None = None, *, sent: dict[str, Any] | None = None, error: str = "") -> Verification:
+        """Look for the first time, or (with `output`) after the command ended with this output."""
+        listed = [] if output is None else [{"CommandId": COMMAND, "Comment": "c-1-2 processes"}]
+        with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, sending):
+            stub.add_response("list_commands", {"Commands": listed})
+            if error:
+                sending.add_client_error("send_command", error)
+            elif output is None:
+                sending.add_response("send_command", {"Command": {"CommandId": COMMAND}})
+                clients.ssm_no_retry.meta.events.register_first(
+                    "provide-client-params.ssm.SendCommand", lambda params, **_: (sent or {}).update(params)
+                )
+            else:
+                answer = {"Status": "Success", "StatusDetails": "Success", "StandardOutputContent": output}
+                stub.add_response("get_command_invocation", answer)
+            verifier = SsmDcgmVerifier(clients, level=3, timeout_seconds=60, read_report=read_report)
+            return verifier.processes(INSTANCE, "c-1-2")
+
+    def test_the_first_look_sends_a_command_that_runs_no_diagnostics(self) -> None:
+        sent: dict[str, Any] = {"empty": False}
+        assert self.look(sent=sent).verdict is Verdict.PENDING
+        assert sent["Comment"] == "c-1-2 processes"
+        script = "\n".join(sent["Parameters"]["commands"])
+        assert "--query-compute-apps" in script
+        assert "dcgmi" not in script
+
+    @pytest.mark.parametrize(
+        ("output", "found"),
+        [
+            (f"{IDLE}\n", Verdict.PASSED),
+            (f"{MARKER}\n4711, python3\n", Verdict.OCCUPIED),
+            (f"{MARKER}\nNVML: Driver/library version mismatch\n", Verdict.OCCUPIED),
+            (f"{MARKER}\n\n", Verdict.OCCUPIED),
+            ("", Verdict.UNKNOWN),
+            (f"4711, python3\n{IDLE}\n", Verdict.UNKNOWN),
+        ],
+    )
+    def test_only_a_complete_look_without_a_process_shows_an_idle_instance(self, output: str, found: Verdict) -> None:
+        assert self.look(output).verdict is found
+
+    def test_an_instance_whose_agent_ssm_does_not_know_does_not_answer(self) -> None:
+        assert self.look(error="InvalidInstanceId").verdict is Verdict.UNKNOWN
+
+    def test_a_refused_command_is_an_error_and_not_an_idle_instance(self) -> None:
+        with pytest.raises(Misconfigured):
+            self.look(error="AccessDeniedException")
 
 
 class TestUnfinishedCommands:

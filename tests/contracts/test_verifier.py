@@ -72,6 +72,14 @@ class TestVerifier:
         started = {verifier.start(instance, f"{case}-{attempt}-{tries}") for attempt in (1, 2, 12) for tries in (0, 3)}
         assert len(started) == 6
 
+    def test_a_look_at_the_processes_is_no_verification_and_answers_for_each_token(
+        self, verifier: Verifier, instance: str
+    ) -> None:
+        first = verifier.processes(instance, "c-1-1").verdict
+        assert first in {Verdict.PENDING, Verdict.UNKNOWN}
+        assert verifier.processes(instance, "c-1-1").verdict in {Verdict.PASSED, Verdict.UNKNOWN}
+        assert verifier.processes(instance, "c-1-2").verdict is first
+
     def test_a_verification_that_was_never_started_is_unknown_and_not_failed(
         self, verifier: Verifier, instance: str
     ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.decode.verification import MARKER, MAX_NAME, UNKNOWN, GpuProcesses, occupants
+from faultbridge.decode.verification import DRIVER, IDLE, MARKER, MAX_NAME, UNKNOWN, GpuProcesses, occupants
 
 IGNORED = ("nv-hostengine", "dcgm-exporter")
 DIAGNOSED = b"diagnosed\n"
@@ -23,13 +23,22 @@ class Host:
         self, printed: bytes, status: int = 0, *, prove_idle: bool = False, ignored: tuple[str, ...] = IGNORED
     ) -> bytes:
         """Run the check and then the diagnostics; returns the output."""
+        script = (*GpuProcesses(ignored).script(prove_idle=prove_idle), "echo diagnosed")
+        return self._run(script, printed, status)
+
+    def look(self, printed: bytes, status: int = 0, *, driver: bool = True) -> bytes:
+        """Run the check alone, with or without a loaded driver; returns the output."""
+        loaded = self.folder if driver else self.folder / "absent"
+        script = (line.replace(DRIVER, str(loaded)) for line in GpuProcesses(IGNORED).script_alone())
+        return self._run(tuple(script), printed, status)
+
+    def _run(self, script: tuple[str, ...], printed: bytes, status: int) -> bytes:
         (self.folder / "printed").write_bytes(printed)
         tool = self.folder / "nvidia-smi"
         tool.write_text(f"#!/bin/sh\ncat {self.folder}/printed\nexit {status}\n")
         tool.chmod(0o755)
-        script = "\n".join((*GpuProcesses(ignored).script(prove_idle=prove_idle), "echo diagnosed"))
-        path = f"{self.folder}:/usr/bin:/bin"
-        return subprocess.run(["/bin/sh", "-c", script], env={"PATH": path}, capture_output=True, check=True).stdout
+        path, text = f"{self.folder}:/usr/bin:/bin", "\n".join(script)
+        return subprocess.run(["/bin/sh", "-c", text], env={"PATH": path}, capture_output=True, check=True).stdout
 
 
 @pytest.fixture
@@ -49,6 +58,24 @@ def test_no_diagnostics_start_beside_another_process(host: Host, prove_idle: boo
     output = host.run(b"71, nv-hostengine\n4711, /opt/conda/bin/python3\n", prove_idle=prove_idle)
     assert DIAGNOSED not in output
     assert occupants(output) == ("process 4711 uses a GPU: /opt/conda/bin/python3",)
+
+
+@pytest.mark.parametrize("printed", [b"", b"71, /usr/bin/nv-hostengine\n"])
+def test_a_look_alone_shows_an_idle_instance(host: Host, printed: bytes) -> None:
+    assert host.look(printed).decode().strip() == IDLE
+
+
+@pytest.mark.parametrize(
+    ("printed", "status"), [(b"4711, python3\n", 0), (b"NVML: Driver/library version mismatch", 18)]
+)
+def test_a_look_alone_that_finds_a_process_or_fails_shows_no_idle_instance(
+    host: Host, printed: bytes, status: int
+) -> None:
+    assert occupants(host.look(printed, status))
+
+
+def test_without_a_loaded_driver_no_process_can_use_a_gpu(host: Host) -> None:
+    assert host.look(b"couldn't communicate with the NVIDIA driver", 9, driver=False).decode().strip() == IDLE
 
 
 @pytest.mark.parametrize(

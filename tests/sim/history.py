@@ -230,8 +230,10 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
         system.fail_diagnostics_beside_work()
     system.workers.own_ports = bool(situations & OWN_PORTS)
     nodes, watched = random.randint(1, 3), random.randint(1, 2)
-    # Claims are about work, which only a scheduler knows.
-    scheduler = random.random() < 0.7 or Situation.CLAIMS in situations
+    # Claims are about work, which a scheduler knows; without one, the processes on the GPUs show it.
+    scheduler = random.random() < 0.7
+    if Situation.CLAIMS in situations:
+        scheduler = Random(f"scheduler {seed}").random() < 0.7
     nodes = nodes if not situations & MORE_NODES else nodes + 3
     followed = int(random.random() < 0.25)
     proceeds = random.random() < 0.3

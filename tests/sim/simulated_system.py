@@ -196,6 +196,7 @@ class SimulatedSystem:
         """Let diagnostics fail on an instance whose GPUs running work uses."""
         is_cut_off, truth = self.checks.domain_faults.is_cut_off, self.truth
         self.ports.verifier.cut_off = lambda one: is_cut_off(one) or truth.work_until(one) is not None
+        self.ports.verifier.occupied = lambda one: truth.work_until(one) is not None
 
     def restore(self, backup: TableBackup) -> None:
         """Restore the table from a backup, and recover it, while no function runs."""

@@ -173,6 +173,7 @@ def _queued(fields: Fields) -> str:
         (f"breaker_{breaker}", waiting == WaitingFor.BREAKER and breaker is not None),
         ("excluded", waiting == WaitingFor.PAUSE and fields.get("exclusion") is not None),
         ("overdue", waiting == WaitingFor.CAPACITY and fields.get("wait_paged") is True),
+        ("held", waiting == WaitingFor.IDLE and fields.get("wait_paged") is True),
         ("retry", waiting == WaitingFor.WAIT and again),
         ("again", again and waiting in {WaitingFor.ADMISSION, WaitingFor.APPROVAL}),
         ("admission", waiting in {WaitingFor.APPROVAL, WaitingFor.CORRELATION}),

@@ -391,10 +391,12 @@ _JUDGES: Mapping[str, Callable[[str, Section, Instance], DeepResult]] = {
 #
 # The names of processes are text that a user of the instance chooses. They are escaped and cut before they are shown.
 
-MARKER = "#faultbridge occupied"
+MARKER, IDLE = "#faultbridge occupied", "#faultbridge idle"
 MAX_LINES, MAX_NAME, MAX_SHOWN = 20, 100, 5
 LIST = "timeout -k 5 20 nvidia-smi --query-compute-apps=pid,process_name --format=csv,noheader"
 UNKNOWN = "the processes that use the GPUs cannot be listed"
+DRIVER = "/sys/module/nvidia"
+"""The folder of the driver's kernel module, while it is loaded."""
 
 _PROCESS = re.compile(r"(\d{1,10}), *(.*)")
 
@@ -418,6 +420,14 @@ class GpuProcesses(Struct, frozen=True):
             f" | LC_ALL=C grep -avE {ours} | head -n {MAX_LINES} | LC_ALL=C cut -c1-200)",
             f"if [ -n \"$busy\" ] || {unlisted}; then printf '%s\\n' '{MARKER}' \"$busy\"; exit 0; fi",
         )
+
+    def script_alone(self) -> tuple[str, ...]:
+        """Return the script of a command that only looks for processes; its output is `IDLE` if there are none.
+
+        Without the driver's kernel module, no process can use a GPU.
+        """
+        idle = f"echo '{IDLE}'"
+        return (f"[ -d {DRIVER} ] || {{ {idle}; exit 0; }}", *self.script(prove_idle=True), idle)
 
 
 NONE_IGNORED = GpuProcesses()

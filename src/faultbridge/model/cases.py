@@ -43,6 +43,9 @@ OUT_OF_SERVICE = "out_of_service"
 DRAIN = "its drain"
 """What a node waits for while work on it delays its drain, in the note that pages."""
 
+HELD_SINCE, WORK = "held", "its work to end"
+"""The key in `Case.marks` for since when work holds the repair of a node out of service, and its name in a page."""
+
 FAILED_STEP = "failed_step"
 """The key in `Case.marks` for the start of the step that failed the last failed repair attempt."""
 
@@ -168,7 +171,7 @@ class Case(CaseFacts, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     earlier case whose repaired fault came back.
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt. Since
     `capacity_since`, the case finds no capacity; `capacity_checks` counts the checks without an attempt. With
-    `wait_paged`, an operator was paged because the node waits too long for capacity or a successor. `claimed` is True
+    `wait_paged`, an operator was paged because the node waits too long. `claimed` is True
     while no fault of the case was ever proven or confirmed. `recurring` is True if the node was cordoned and returned
     to work too often within a day. `drain_for` is the key of the condition for which the work of the node may leave,
     because its jobs saved a checkpoint.

@@ -159,7 +159,8 @@ class Limits(Struct, frozen=True):
       nodes that the update replaced are retired.
     - At most `isolation_percent` percent of the nodes of a cluster, and of each failure domain, may take no new work
       because of suspected faults; at least one node may.
-    - A node that waits for capacity or for a successor longer than `page_waiting_after` sends an urgent page.
+    - A node out of service that waits longer than `page_waiting_after` for capacity, a successor or its work to end
+      sends an urgent page.
     - After a person acknowledged a case, urgent pages about it are not repeated for `acknowledged_for`.
     - A job whose last `same_attempts` attempts ended alike without progress is not restarted; None is 3, as packaged.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With

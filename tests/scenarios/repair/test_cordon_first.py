@@ -19,6 +19,7 @@ from faultbridge.model.policy import Rule
 from faultbridge.model.values import replace
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import DEFAULT_RULE
+from tests.scenarios.incidents.pages_of_incidents import urgent
 from tests.scenarios.world import World
 from tests.sim.fakes import Call
 
@@ -106,6 +107,19 @@ def test_programs_that_leave_an_idle_node_slowly_delay_its_repair_and_do_not_end
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.clock.now() > world.orchestrator.left_by["node-1"]
     assert not [line for line in world.record_history() if line.startswith("drain held")]
+
+
+def test_programs_that_do_not_leave_an_idle_node_page_once_when_they_hold_its_repair_for_too_long() -> None:
+    world = busy_world(days=0)
+    world.orchestrator.left_by["node-1"] = world.clock.now() + timedelta(hours=7)
+    world.fault_and_react(code=REPLACED)
+    world.advance_minutes(55)
+    assert urgent(world) == []
+    world.advance_minutes(40)
+    page = f"{world.case().id}:waiting"
+    assert urgent(world) == [f"{page} triggered"]
+    world.until(lambda: bool(world.released_instances()), minutes=8 * 60)
+    assert urgent(world) == [f"{page} triggered", f"{page} resolved"]
 
 
 def test_a_fault_at_risk_that_ends_while_work_runs_costs_the_work_nothing() -> None:

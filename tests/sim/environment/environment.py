@@ -7,13 +7,13 @@ from tests.sim.environment.capacity import CapacityActions
 from tests.sim.environment.owner_actions import OwnerActions
 from tests.sim.environment.volumes import VolumeActions
 from tests.sim.situations.changes import ChangeActions
-from tests.sim.situations.claims import ClaimActions
+from tests.sim.situations.jobs import JobActions
 from tests.sim.situations.settings import SettingActions
 from tests.sim.situations.shortages import ShortageActions
 
 
 class Environment(
-    OwnerActions, CapacityActions, VolumeActions, ClaimActions, ShortageActions, ChangeActions, SettingActions
+    OwnerActions, CapacityActions, VolumeActions, JobActions, ShortageActions, ChangeActions, SettingActions
 ):
     """Performs the actions of sources, operators, the cloud and the group's owner in a simulated system.
 

@@ -95,6 +95,8 @@ class FakeVerifier:
     - UNKNOWN for a terminated instance, for which `alive` returns False.
     - FAILED for an instance that cannot connect to its peers, for which `cut_off` returns True.
     - The result that `results` contains for the instance. The default is `result`, a passed verification.
+
+    The instances in `silent` do not answer a look at their processes.
     """
 
     def __init__(
@@ -114,8 +116,10 @@ class FakeVerifier:
         self.cut_off: Callable[[str], bool] = lambda _instance: False
         self.occupied: Callable[[str], bool | None] = lambda _instance: False
         self.results: dict[str, Verification] = {}
+        self.silent: set[str] = set()
         self.started: dict[str, tuple[str, datetime]] = {}
         self._occupied: set[str] = set()
+        self._looked: dict[tuple[str, str], bool | None] = {}
         self._by_token: dict[tuple[str, str], str] = {}
 
     def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:
@@ -147,6 +151,19 @@ class FakeVerifier:
             if self.cut_off(instance_id):
                 return replace(CUT_OFF, level=level or DEFAULT_LEVEL)
             return replace(self.results.get(instance_id, self.result), level=level or DEFAULT_LEVEL)
+
+    def processes(self, instance_id: str, token: str) -> Verification:
+        """Return whether work used the instance when the token first looked; PENDING on that first call."""
+        with self.seam.around("verifier", "processes", (instance_id, token)):
+            if (instance_id, token) not in self._looked:
+                self._looked[instance_id, token] = self.occupied(instance_id)
+                return Verification(Verdict.PENDING)
+            if not self.alive(instance_id) or instance_id in self.silent:
+                return Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))
+            occupied = self._looked[instance_id, token]
+            if occupied is None:
+                return Verification(Verdict.OCCUPIED, ("the processes that use the GPUs cannot be listed",))
+            return OCCUPIED if occupied else Verification(Verdict.PASSED)
 
 
 class FakeCollector:

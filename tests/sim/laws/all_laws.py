@@ -11,6 +11,7 @@ from faultbridge.model.storage.items import stored_value
 from tests.sim.fakes.stored_values import body_of
 from tests.sim.laws import (
     breaker_trials,
+    checkpoints,
     instances,
     isolation_budget,
     lost_reports,
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 NODES = f"NODE#{CLUSTER}#"
 LAWS = frozenset(
     {
-        breaker_trials.REPEATED, instances.BLOCKED, instances.GHOST, instances.LAUNCHED_TWICE, instances.OWING,
-        instances.SHARED, instances.TOO_MANY, instances.UNPAGED, isolation_budget.OVER_BUDGET,
-        isolation_budget.OVER_PERMITS, lost_reports.DROPPED, operators.UNSEEN, running_work.CHANGED,
-        running_work.DIAGNOSED, running_work.EVICTED, running_work.FORCED, running_work.FORGED, running_work.REFUTED,
-        urgent_pages.STORM, urgent_pages.UNREPORTED,
+        breaker_trials.REPEATED, checkpoints.AGAIN, checkpoints.UNANSWERED, checkpoints.UNFOUNDED, instances.BLOCKED,
+        instances.GHOST, instances.LAUNCHED_TWICE, instances.OWING, instances.SHARED, instances.TOO_MANY,
+        instances.UNPAGED, isolation_budget.OVER_BUDGET, isolation_budget.OVER_PERMITS, lost_reports.DROPPED,
+        operators.UNSEEN, running_work.CHANGED, running_work.DIAGNOSED, running_work.ENDED, running_work.EVICTED,
+        running_work.FORCED, running_work.FORGED, running_work.REFUTED, urgent_pages.STORM, urgent_pages.UNREPORTED,
     }
 )  # fmt: skip
 """The names of all laws."""
@@ -53,6 +54,7 @@ class Laws:
             operators.OrderLaw(system),
             breaker_trials.TrialLaw(system),
             lost_reports.ReportLaw(system),
+            checkpoints.CheckpointLaw(system),
         )
 
     @property

@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.catalog import LOST
 from tests.sim.laws.facts import claimed, instance_of, is_ordered, proven, proven_codes, rank
 from tests.sim.laws.law import Law
 from tests.sim.situations.truth import FORGED_CODES
@@ -24,6 +26,13 @@ FORCED = "a claim alone forces no drain"
 CHANGED = "a claim alone changes no instance"
 REFUTED = "a claim is not refuted if its instance shows the fault"
 FORGED = "text that a program can write proves no fault"
+ENDED = "no repair ends work that a fault only endangers"
+
+CATALOG = load_catalog()
+ENDING = frozenset(row.mode for row in CATALOG.rows.values() if row.work in LOST) | frozenset(
+    name for name, mode in CATALOG.modes.items() if mode.lost_after is not None
+)
+"""The failure modes that end running work, at least under one of their codes or with a second fact."""
 
 
 class WorkLaw(Law):
@@ -37,6 +46,7 @@ class WorkLaw(Law):
         self._required: dict[str, int] = {}
         self._out_of_reach: set[str] = set()
         self._evicted = 0
+        self._ending: set[str] = set()
 
     def node_changed(self, state: NodeState) -> None:
         """Keep the state of the node and what its faults require, and check that forged text proves nothing.
@@ -44,9 +54,11 @@ class WorkLaw(Law):
         A claim counts once a failed verification confirmed it.
         """
         self._states[state.key.node] = state
+        if (case := state.live_case) is not None and may_end_work(state):
+            self._ending.add(case.id)
         confirmed = [one for one in claimed(state) if one.confirmed_at is not None]
         for condition in (*proven(state), *confirmed):
-            if (case := state.live_case) is not None:
+            if case is not None:
                 required = rank(condition.action.value)
                 self._required[case.id] = max(self._required.get(case.id, 0), required)
         for condition in proven(state):
@@ -88,6 +100,11 @@ class WorkLaw(Law):
         elif call.name == "restarter.restart":
             self._check_change(call.argument[1], call.argument[0].value)
 
+    def _check_work(self, state: NodeState, instance: str, action: str) -> None:
+        until, case = self.system.truth.work_until(instance), state.live_case
+        if until is not None and case is not None and case.id not in self._ending:
+            self.broken(ENDED, f"{state.key.stream} {action} of {instance}", f"work runs until {until:%d %H:%M:%S}")
+
     def after_call(self) -> None:
         """Check the work that drains ended since the previous call."""
         evicted = self.system.ports.orchestrator.evicted
@@ -107,6 +124,8 @@ class WorkLaw(Law):
         weaker repair reaches.
         """
         state = next((one for one in self._states.values() if instance_of(one) == instance), None)
+        if state is not None:
+            self._check_work(state, instance, action)
         if state is None or not _is_claimed(state) or not self.system.fleet.is_alive(instance):
             return
         failed = self._failed.get(state.key.node)
@@ -128,6 +147,15 @@ class WorkLaw(Law):
         """Return when an attempt before the current one changed the instance; now if none did."""
         current = case.attempt.number if case.attempt is not None else case.attempts + 1
         return max((at for number, at in self._acted.get(case.id, {}).items() if number < current), default=self.now)
+
+
+def may_end_work(state: NodeState) -> bool:
+    """Return whether a repair may end a node's work: a proven fault ended it, people ordered it, or it was saved."""
+    case = state.live_case
+    saved = case is not None and case.drain_for is not None
+    return (
+        saved or is_ordered(state) or any(one.mode in ENDING or one.mode not in CATALOG.modes for one in proven(state))
+    )
 
 
 def _is_claimed(state: NodeState) -> bool:

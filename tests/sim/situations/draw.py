@@ -11,7 +11,7 @@ from tests.sim.environment.action_plan import ExternalAction, with_kinds
 
 
 class Situation(StrEnum):
-    """The situations of a run. A seed has none, one, or two of them, and rarely `versions` too."""
+    """The situations of a run. A seed has none, one, or two of them, and rarely `versions` or `jobs` too."""
 
     CLAIMS = "claims"
     STORM = "storm"
@@ -28,11 +28,14 @@ class Situation(StrEnum):
     SCHEDULES = "schedules"
     ANSWERS = "answers"
     VERSIONS = "versions"
+    JOBS = "jobs"
 
 
-SHARE, KINDS_SHARE, RARE_SHARE, VERSIONS_SHARE = 0.5, 0.3, 0.1, 0.05
-"""The share of seeds with a situation, the shares of their actions that a situation replaces, and the share of seeds
-with two versions of the code."""
+SHARE, KINDS_SHARE, RARE_SHARE = 0.5, 0.3, 0.1
+"""The share of seeds with a situation, and the shares of their actions that a situation replaces."""
+
+LATER: Mapping[Situation, float] = {Situation.VERSIONS: 0.05, Situation.JOBS: 0.1}
+"""The situations that have a draw of their own, so that the other seeds keep their histories, and their shares."""
 
 LARGE_SHARE = 0.05
 """The share of seeds with a large cluster, which has 40 to 64 nodes."""
@@ -59,6 +62,7 @@ KINDS: Mapping[Situation, tuple[str, ...]] = {
     Situation.SCHEDULES: ("sweeps_stop", "hours_pass"),
     Situation.ANSWERS: ("not_found", "break_nodes"),
     Situation.VERSIONS: ("deployment", "deployment", "break_nodes", "claim"),
+    Situation.JOBS: ("job_begins", "job_begins", "work_endangered", "work_endangered", "hours_pass"),
 }  # fmt: skip
 """The kinds of actions that each situation adds."""
 
@@ -81,11 +85,10 @@ RARE = frozenset({Situation.SPOOL, Situation.MODES, Situation.POLICIES, Situatio
 def draw_situations(seed: int) -> frozenset[Situation]:
     """Draw the situations of a seed."""
     random = Random(f"situations {seed}")
-    # A separate draw, so that the other seeds keep their histories.
-    later = {Situation.VERSIONS} if Random(f"versions {seed}").random() < VERSIONS_SHARE else set[Situation]()
+    later = {one for one, share in LATER.items() if Random(f"{one} {seed}").random() < share}
     if random.random() >= SHARE:
         return frozenset(later)
-    first, second = random.sample([one for one in Situation if one is not Situation.VERSIONS], 2)
+    first, second = random.sample([one for one in Situation if one not in LATER], 2)
     needs = [one for one in (BY_TEMPLATE, RACKED, GROUPED) if {first, second} & one]
     # Two situations that need different systems exclude each other.
     return frozenset(later | {first} | ({second} if random.random() < SHARE and len(needs) <= 1 else set()))

@@ -21,6 +21,9 @@ LOST_XID = 79
 FORGED_CODES = frozenset({"xid.95", "sxid.20034"})
 """Fault codes that only programs of users write into the logs of a run."""
 
+ANSWERING, BEAT = "saves", 300.0
+"""The start of the ids of jobs that save each requested checkpoint, and the seconds between two heartbeats of a job."""
+
 
 class EvictingOrchestrator(FakeOrchestrator):
     """A fake orchestrator whose drains end the work on some nodes at once, as Kubernetes evicts pods.

@@ -15,13 +15,16 @@ from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.commands import OUTPUT_CHARACTERS, RUNNING, UNFINISHED
 from faultbridge.adapters.ec2.instances import hardware_of
 from faultbridge.decode.dcgm.diag import TestResult
-from faultbridge.decode.verification import NONE_IGNORED, DeepChecks, DeepResult, GpuProcesses, occupants
+from faultbridge.decode.verification import IDLE, NONE_IGNORED, DeepChecks, DeepResult, GpuProcesses, occupants
 from faultbridge.model.errors import Rejected, Transient, Unverifiable
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.record.ports.objects import ObjectStore
 
 OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
+LOOK_SECONDS = 120
+"""How long the command that only lists processes may take until it starts, and until it ends."""
+
 DEPLOYMENT_LEVEL = 1
 DCGM_LEVELS = 4
 DEPLOYMENT = frozenset({"deployment", "software"})
@@ -78,6 +81,31 @@ class SsmDcgmVerifier:
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Return the status of the SSM command `operation`; without a conclusive report UNKNOWN, or FAILED."""
+        found = self._output_of(instance_id, operation)
+        return found if isinstance(found, Verification) else self._judge(level or self._level, found, instance_id)
+
+    def processes(self, instance_id: str, token: str) -> Verification:
+        """Return whether a process uses the GPUs, by one command for each token."""
+        token = f"{token} processes"
+        with translated(f"listing the processes on {instance_id}"):
+            sent = commands.find(self._clients.ssm, instance_id, token)
+            if sent is None:
+                script, ssm = self._processes.script_alone(), self._clients.ssm_no_retry
+                try:
+                    commands.send(ssm, instance_id, token, script, seconds=LOOK_SECONDS, delivery_seconds=LOOK_SECONDS)
+                except ClientError as error:
+                    if code_of(error) != "InvalidInstanceId":
+                        raise
+                    return Verification(Verdict.UNKNOWN, (f"the SSM agent on {instance_id} does not respond",))
+                return Verification(Verdict.PENDING)
+        found = self._output_of(instance_id, sent)
+        if isinstance(found, Verification):
+            return found
+        idle = found.strip() == IDLE.encode()
+        return Verification(Verdict.PASSED) if idle else Verification(Verdict.UNKNOWN, ("the command has no result",))
+
+    def _output_of(self, instance_id: str, operation: str) -> bytes | Verification:
+        """Return the output of a command that found no process, or the verdict of one without such an output."""
         with translated(f"reading the verification of {instance_id}"):
             answer = commands.invocation(self._clients.ssm, instance_id, operation)
         if answer is None:
@@ -92,7 +120,7 @@ class SsmDcgmVerifier:
         report = self._report(answer, instance_id, operation)
         if found := occupants(report):
             return Verification(Verdict.OCCUPIED, found, report)
-        return self._judge(level or self._level, report, instance_id)
+        return report
 
     def _refuse(self, instance_id: str, level: int) -> None:
         if self._deep is None or not self._deep.script(level):

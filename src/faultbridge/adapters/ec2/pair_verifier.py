@@ -152,6 +152,10 @@ class SsmPairVerifier:
         with translated(f"verifying {instance_id} with a peer"):
             return self._with_peers(instance_id, operation, found, asked)
 
+    def processes(self, instance_id: str, token: str) -> Verification:
+        """Return whether a process uses the GPUs of the instance."""
+        return self._deep.processes(instance_id, token)
+
     def _with_peers(self, instance_id: str, operation: str, deep: Verification, level: int) -> Verification:
         hardware = hardware_of(self._clients, instance_id)
         results: list[tuple[str, bool | None, str]] = []

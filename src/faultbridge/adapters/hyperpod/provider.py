@@ -274,6 +274,10 @@ class HyperPodVerifier:
             return Verification(verdict, (), report, level=BASIC)
         return self._deep_check(node, request, operation, report, level)
 
+    def processes(self, instance_id: str, token: str) -> Verification:  # noqa: ARG002 - the port's signature
+        """Return UNKNOWN, because HyperPod lists no processes."""
+        return Verification(Verdict.UNKNOWN, (f"HyperPod does not list the processes on {instance_id}",))
+
     def _start_deep_check(self, instance_id: str, group: str, operation: str, level: int) -> None:
         checks = (STRESS, CONNECTIVITY) if level >= CONNECTED else (STRESS,)
         try:

@@ -138,7 +138,7 @@ class QueuedCase(Stored, frozen=True):
     - `needs_permit` is True if the node still serves and the isolation budget must permit its isolation.
     - `lost` is the failure mode that ended the work of a lost node which no repair has drained yet, else None.
     - `repeated_since` is when the case was opened, or None if the next attempt does not follow a failed attempt.
-    - `capacity_since` is since when the case finds no capacity, until an operator was paged for it.
+    - `capacity_since` is since when the case finds no capacity, or work holds its repair, until an operator was paged.
     - `placed` are the failure domains of the node by kind. `domains` follow from them and the registration of the
       cluster when the row is read; they are not stored.
     """

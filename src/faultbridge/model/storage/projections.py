@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from faultbridge.model.cases import Case
+from faultbridge.model.cases import HELD_SINCE, Case
 from faultbridge.model.cluster.incidents import FaultSite
 from faultbridge.model.cluster.vacancies import vacant_since
 from faultbridge.model.conditions import Condition, component_key, last_end, row_of
@@ -233,8 +233,12 @@ def queued_case(state: NodeState) -> QueuedCase | None:
         needs_permit=needs_permit(state),
         lost=first_loss(state, case),
         repeated_since=case.opened_at if _repeated(state) else None,
-        capacity_since=None if case.wait_paged else case.capacity_since,
+        capacity_since=None if case.wait_paged else _waits_since(case),
     )
+
+
+def _waits_since(case: Case) -> datetime | None:
+    return case.marks.get(HELD_SINCE) if case.waiting_for is WaitingFor.IDLE else case.capacity_since
 
 
 def first_loss(state: NodeState, case: Case) -> str | None:

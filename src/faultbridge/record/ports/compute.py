@@ -253,6 +253,13 @@ class Verifier(Protocol):
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Return the status of a verification; `level` is the level at which it was started."""
 
+    def processes(self, instance_id: str, token: str) -> Verification:
+        """Return whether a process uses the GPUs, by one look for each token; the call changes nothing.
+
+        The verdict is `passed` if none does, `pending` during the look, and `unknown` if the instance does not answer.
+        It is `occupied`, with the processes or the error, if one does, or if the instance answers but cannot list them.
+        """
+
 
 class BundleState(StrEnum):
     """The state of a log bundle of an instance. `kept` means that the bundle is stored."""

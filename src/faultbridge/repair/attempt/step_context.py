@@ -23,7 +23,7 @@ from faultbridge.decide.governing_rules import (
     rule_of_case,
     with_requirement,
 )
-from faultbridge.model.cases import FAILED_STEP, Approval, Attempt, Case, Phase, Reason
+from faultbridge.model.cases import FAILED_STEP, HELD_SINCE, Approval, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import KARPENTER, PARALLEL_CLUSTER, ClusterConfig
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, NoteKind, RepairAction, WaitingFor
@@ -272,6 +272,8 @@ def requeue_case(
     - `not_before`: the earliest time of the next attempt; None if it may start at once.
     """
     case, attempt = live_attempt(state)
+    if waiting_for is WaitingFor.IDLE and not case.claimed:  # what only claims report pages nobody
+        case = replace(case, marks={HELD_SINCE: attempt.since or now, **case.marks})
     verifying = state.status is NodeStatus.VALIDATING and attempt.intent is None
     if case.cancelled or (verifying and repair_action is None):
         repair_action = RepairAction.VERIFY

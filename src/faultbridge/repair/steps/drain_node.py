@@ -8,7 +8,7 @@ from datetime import datetime
 from faultbridge.decide.fold.expire import ORDERED_REPLACEMENT
 from faultbridge.decide.governing_rules import believed, orchestrator_timed_out, reason_to_proceed, rests_on_claims
 from faultbridge.decide.work import work_stays
-from faultbridge.model.cases import DRAIN, Phase, Reason
+from faultbridge.model.cases import DRAIN, HELD_SINCE, Phase, Reason
 from faultbridge.model.catalog import LOST
 from faultbridge.model.cluster.config import KARPENTER
 from faultbridge.model.entries import Transition
@@ -16,7 +16,7 @@ from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, Repa
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
-from faultbridge.record.ports.compute import CallResult
+from faultbridge.record.ports.compute import CallResult, Verdict
 from faultbridge.record.ports.orchestrator import Orchestrator
 from faultbridge.repair.attempt.intent import stop_for_incident, stop_for_update, stop_if_excluded
 from faultbridge.repair.attempt.step_context import (
@@ -32,10 +32,12 @@ from faultbridge.repair.attempt.step_context import (
 from faultbridge.repair.isolate import end_backoff, page_overdue
 from faultbridge.repair.steps.close_case import request_cordon
 from faultbridge.repair.steps.follow_provider import finish_if_gone
-from faultbridge.repair.successor.sources import PAGE_DRAIN_AFTER, page_overdue_wait
+from faultbridge.repair.steps.verify_instance import joined_findings
+from faultbridge.repair.successor.sources import PAGE_DRAIN_AFTER, ending_wait, page_for_work, page_overdue_wait
 
 NAME = "drain"
 LATE = ProviderFailure.TIMEOUT
+NO_ORCHESTRATOR = "the cluster has no orchestrator"
 IN_PLACE = frozenset({RepairAction.RESET_GPU, RepairAction.REBOOT_NODE})
 
 
@@ -46,7 +48,7 @@ def drain_node(context: StepContext) -> StepResult:
     - The attempt ends if an incident affects the node. Unless it only verifies the node, the attempt also ends if the
       case is canceled, the group is being updated, or the node is excluded from repairs.
     - If the instance is gone, the step finishes as `gone`.
-    - If the cluster has no orchestrator, nothing is drained, and the attempt continues.
+    - If the cluster has no orchestrator, nothing is drained. A repair continues once no process uses the GPUs.
     """
     if context.rules.config.follows_provider:
         return _leave_to_provider(context)
@@ -58,7 +60,7 @@ def drain_node(context: StepContext) -> StepResult:
         context = context.commit(_start_draining)
     orchestrator = context.orchestrator
     if not orchestrator.applicable:
-        return _finish_drained(context, "not_applicable", "the cluster has no orchestrator")
+        return _wait_for_processes(context) or _finish_drained(context, "not_applicable", NO_ORCHESTRATOR)
     return _result_of(*_cordon_and_drain(context, orchestrator))
 
 
@@ -94,6 +96,23 @@ def _wait_until_idle(context: StepContext, reason: str) -> StepResult:
     return context.requeue(WaitingFor.IDLE, text, draft, counts=False)
 
 
+def _wait_for_processes(context: StepContext) -> StepResult | None:
+    """Queue the repair again while a process uses the GPUs of a node whose work stays; None if it may continue.
+
+    Without an orchestrator, only the processes show running work. Diagnostics look for them when they start. If the
+    instance does not answer, a claim waits, and the repair of a proven fault continues.
+    """
+    diagnosis = context.case.repair_action is RepairAction.VERIFY
+    if diagnosis or context.instance_id is None or not work_stays(context.state, context.case):
+        return None
+    found = context.verifier.processes(context.instance_id, context.case.execution)
+    if found.verdict is Verdict.PENDING:
+        return waiting("the processes on the GPUs are being listed")
+    claimed = found.verdict is Verdict.UNKNOWN and rests_on_claims(context.state, context.case)
+    held = claimed or found.verdict is Verdict.OCCUPIED
+    return _wait_until_idle(context, joined_findings(found.findings)) if held else None
+
+
 def _result_of(context: StepContext, answer: CallResult, stays: bool) -> StepResult:  # noqa: FBT001 - of one caller
     waits = stays and answer.failure is not None and answer.failure.retriable
     if waits and (not answer.inconclusive or rests_on_claims(context.state, context.case)):
@@ -105,6 +124,7 @@ def _result_of(context: StepContext, answer: CallResult, stays: bool) -> StepRes
     if answer.failure.retriable:
         if context.rules.config.provider == KARPENTER:  # elsewhere, the deadline of the drain ends the wait
             page_overdue_wait(context, DRAIN, context.attempt.since, answer.reason, PAGE_DRAIN_AFTER)
+        page_for_work(context, answer.reason)
         return waiting(answer.reason)
     draft = context.entry("failed", reason=answer.reason, failure=answer.failure)
     return context.escalate_to_operator(Reason(answer.reason, answer.failure), draft)
@@ -212,4 +232,5 @@ def _finish_drained(context: StepContext, outcome: str, reason: str) -> StepResu
     if diagnosis:
         return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, finished)
     next_step = StepOutcome.REPAIR if context.case.repair_action in IN_PLACE else StepOutcome.DONE
-    return context.finish(next_step, Phase.DRAINING, finished)
+    change = ending_wait(finished) if HELD_SINCE in context.case.marks else finished
+    return context.finish(next_step, Phase.DRAINING, change)

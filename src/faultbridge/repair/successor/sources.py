@@ -16,7 +16,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.governing_rules import governing_rules
 from faultbridge.decide.provider_conditions import ENDS_WITHIN
-from faultbridge.model.cases import Attempt, Case, Phase, Reason
+from faultbridge.model.cases import HELD_SINCE, WORK, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.entries import Transition
@@ -427,12 +427,15 @@ def _launch(context: StepContext, launcher: Launcher, group: str) -> tuple[StepC
 PAGE_DRAIN_AFTER = timedelta(minutes=10)
 """How long the work of a node may delay its drain before an operator is paged."""
 
+PAGED = frozenset({WaitingFor.CAPACITY, WaitingFor.IDLE})
+"""What a queued case may wait for so long that an operator is paged."""
+
 CHECK_AHEAD = timedelta(minutes=2)
 """The capacity of a group is checked when its postponement ends sooner, so that no attempt starts without the check."""
 
 
 def check_capacity_waits(tools: StepTools, cluster: str) -> None:
-    """Page for the cases that wait too long for capacity, and check the capacity of their groups.
+    """Page for the cases that wait too long for capacity or for an idle node, and check the capacity of groups.
 
     The checks start no attempt and write no entries: the case counts them (`capacity_checks`). Nothing is done for a
     cluster that Faultbridge does not repair.
@@ -440,12 +443,13 @@ def check_capacity_waits(tools: StepTools, cluster: str) -> None:
     rules, now, failures = rules_of(tools.rulebook, cluster), tools.clock.now(), Failures()
     if not rules.config.repairs:
         return
-    waiting = [one for one in queued_cases(tools.table, rules.config) if one.waiting_for is WaitingFor.CAPACITY]
+    waiting = [one for one in queued_cases(tools.table, rules.config) if one.waiting_for in PAGED]
     limit = rules.policy.limits.page_waiting_after
     for queued in waiting:
         if queued.capacity_since is not None and now >= queued.capacity_since + limit:
             with failures.collect(f"paging for {queued.key.stream}"):
-                tools.append(queued.key, _page_for_capacity, actor=Actor.DISPATCH)
+                tools.append(queued.key, _page_for_wait, actor=Actor.DISPATCH)
+    waiting = [one for one in waiting if one.waiting_for is WaitingFor.CAPACITY]
     control = cluster_control(tools.table, cluster)
     for queued in _first_of_each_group(waiting):
         until = control.no_capacity_until.get(queued.group or "")
@@ -493,9 +497,13 @@ def _count_check(state: NodeState, now: datetime) -> Transition:
     return Transition(replace(state, case=counted))
 
 
-def _page_for_capacity(state: NodeState, now: datetime) -> Transition:
+def _page_for_wait(state: NodeState, now: datetime) -> Transition:
     case = state.live_case
-    if case is None or case.waiting_for is not WaitingFor.CAPACITY or case.capacity_since is None or case.wait_paged:
+    if case is None or case.wait_paged:
+        return Transition(state)
+    if case.waiting_for is WaitingFor.IDLE and HELD_SINCE in case.marks:
+        return _page(state, now, WORK, case.marks[HELD_SINCE], case.reason)
+    if case.waiting_for is not WaitingFor.CAPACITY or case.capacity_since is None:
         return Transition(state)
     checks = f"capacity was checked {case.capacity_checks + case.uncounted} times"
     return _page(state, now, "capacity", case.capacity_since, f"{checks}: {case.reason}")
@@ -505,6 +513,12 @@ def page_for_successor(context: StepContext, reason: str) -> None:
     """Page an operator, once, if the step has waited for a successor longer than the policy permits."""
     limit = context.rules.policy.limits.page_waiting_after
     page_overdue_wait(context, "a successor", context.attempt.since, reason, limit)
+
+
+def page_for_work(context: StepContext, reason: str) -> None:
+    """Page an operator, once, if work has held the repair of the node for longer than the policy permits."""
+    since, limit = context.case.marks.get(HELD_SINCE), context.rules.policy.limits.page_waiting_after
+    page_overdue_wait(context, WORK, since, reason, limit)
 
 
 def page_overdue_wait(
@@ -531,9 +545,10 @@ def ending_wait(change: Change) -> Change:
     def ended(state: NodeState, now: datetime) -> Transition:
         changed = change(state, now)
         case = changed.state.live_case
-        if case is None or (case.capacity_since is None and not case.wait_paged):
+        if case is None or (case.capacity_since is None and not case.wait_paged and HELD_SINCE not in case.marks):
             return changed
-        after = replace(changed.state, case=replace(case, capacity_since=None, wait_paged=False))
+        marks = {name: at for name, at in case.marks.items() if name != HELD_SINCE}
+        after = replace(changed.state, case=replace(case, capacity_since=None, wait_paged=False, marks=marks))
         note = entry_builder.note(kind=NoteKind.WAITING, text="the wait is over", at=now, case_id=case.id, stage="over")
         return replace(changed, state=after, drafts=(*changed.drafts, *((note,) if case.wait_paged else ())))
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from faultbridge.decide.answers import Fields, answer, case_fields, case_row, cluster_fields, node_fields
 from faultbridge.decide.entry_builder import component_data
-from faultbridge.model.cases import ACKNOWLEDGED, DRAIN, Case
+from faultbridge.model.cases import ACKNOWLEDGED, DRAIN, WORK, Case
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.silences import Silence, Subject
 from faultbridge.model.entries import EntryMetadata
@@ -141,7 +141,7 @@ def _row(data: EventData | None, fields: Fields) -> str:
         case NoteData(kind=NoteKind.APPROVAL):
             row = f"case.queued.{'unproven' if fields.get('by_rule') is False else 'approval'}"
         case NoteData(kind=NoteKind.WAITING):
-            waits = {WaitingFor.CAPACITY.value: "queued.overdue", DRAIN: "in_progress.drain"}
+            waits = {WaitingFor.CAPACITY.value: "queued.overdue", DRAIN: "in_progress.drain", WORK: "queued.held"}
             row = f"case.{waits.get(str(fields.get('waiting_for')), 'in_progress.overdue')}"
         case NoteData(kind=NoteKind.TEST_PAGE):
             row = "test.page"
