@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cases import Attempt, Phase
+from faultbridge.model.catalog import WorkEffect
 from faultbridge.model.cluster.config import ClusterConfig, Mode
 from faultbridge.model.conditions import Reporter
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
@@ -25,7 +26,15 @@ from tests.builders import case, condition, node
 from tests.sim.fakes.seam import Call
 from tests.sim.fakes.table import StreamRecord
 from tests.sim.fault_injection import NO_FAULTS
-from tests.sim.laws import breaker_trials, instances, isolation_budget, operators, running_work, urgent_pages
+from tests.sim.laws import (
+    breaker_trials,
+    checkpoints,
+    instances,
+    isolation_budget,
+    operators,
+    running_work,
+    urgent_pages,
+)
 from tests.sim.simulated_system import GROUPS, REPAIRED, SimulatedSystem
 
 CLUSTER = {"network_node_2": "switch-1"}
@@ -487,3 +496,83 @@ def test_only_calls_outside_of_the_table_reach_the_laws() -> None:
     system = system_of(1)
     system.laws.before_call(Call("table", "get", SimpleNamespace()))
     assert laws_broken(system) == set()
+
+
+AT_RISK_FAULT = reported(claimed=False, code="xid.143", mode="gpu.init_failed")
+ENDING_FAULT = reported(claimed=False, code="xid.79", mode="gpu.lost")
+
+
+@pytest.mark.parametrize(("conditions", "found"), [(AT_RISK_FAULT, {running_work.ENDED}), (ENDING_FAULT, set())])
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call("provider", "replace", (instance(1), "t")),
+        Call("restarter", "restart", (RepairAction.RESET_GPU, instance(1), "t")),
+    ],
+)
+def test_only_a_fault_that_ended_the_work_permits_a_repair_beside_it(
+    conditions: dict[str, Any], found: set[str], call: Call
+) -> None:
+    system = system_of(1)
+    pass_state(system, state(1, NodeStatus.REPAIRING, **conditions, case=case(status=CaseStatus.IN_PROGRESS)))
+    system.laws.before_call(call)
+    assert laws_broken(system) == set()
+    system.truth.begin_work(instance(1), system.clock.now() + timedelta(hours=1))
+    system.laws.before_call(call)
+    assert laws_broken(system) == found
+
+
+def ask(system: SimulatedSystem, job: str = "saves-1", *, request: str = "ckpt-1", node: str = "node-1") -> None:
+    risk = {"node": node}
+    pass_entry(system, 1, event_type="Job Checkpoint Requested", job_id=job, checkpoint_id=request, risk=risk,
+               nodes={"listed": ["node-1", "node-2"]})  # fmt: skip
+
+
+def endangered() -> SimulatedSystem:
+    system = system_of(3)
+    at_risk = reported(claimed=False, code="xid.143", mode="gpu.init_failed", work=WorkEffect.AT_RISK)
+    pass_state(system, state(1, NodeStatus.DEGRADED, **at_risk, case=case()))
+    return system
+
+
+@pytest.mark.parametrize(
+    ("minutes", "request_id", "found"),
+    [(9, "ckpt-2", {checkpoints.AGAIN}), (9, "ckpt-1", set()), (10, "ckpt-2", set())],
+)
+def test_a_job_may_be_asked_again_after_ten_minutes_or_with_an_earlier_deadline(
+    minutes: int, request_id: str, found: set[str]
+) -> None:
+    system = endangered()
+    ask(system)
+    system.clock.advance(60 * minutes)
+    ask(system, request=request_id)
+    assert laws_broken(system) == found
+
+
+@pytest.mark.parametrize(("node", "found"), [("node-1", set()), ("node-2", {checkpoints.UNFOUNDED})])
+def test_a_request_names_a_node_whose_work_is_at_risk(node: str, found: set[str]) -> None:
+    system = endangered()
+    ask(system, node=node)
+    assert laws_broken(system) == found
+
+
+def test_a_request_after_its_fault_ended_is_unfounded() -> None:
+    system = endangered()
+    pass_state(system, state(1))
+    system.clock.advance(60)
+    ask(system)
+    assert laws_broken(system) == set()
+    system.clock.advance(3600)
+    ask(system, request="ckpt-2")
+    assert laws_broken(system) == {checkpoints.UNFOUNDED}
+
+
+@pytest.mark.parametrize(("job", "answered", "found"), [("saves-1", True, []), ("ignores-1", False, []),
+                                                        ("saves-1", False, [checkpoints.UNANSWERED])])  # fmt: skip
+def test_the_answer_of_a_job_that_saves_must_arrive(job: str, answered: bool, found: list[str]) -> None:
+    system = endangered()
+    ask(system, job)
+    if answered:
+        pass_entry(system, 1, event_type="Job Change", job_id=job, change="checkpointed")
+    system.clock.advance(2 * 3600)
+    assert [line.split(": ")[0] for line in system.laws.ended()] == found

@@ -16,6 +16,8 @@ _XID_TEXTS = {
     31: "pid=4711, name=python, Ch 00000008, intr 10000000. MMU Fault: ENGINE GRAPHICS faulted",
     62: "pid=4711, name=python, Internal micro-controller halt",
     92: "pid=4711, name=python, High single-bit ECC error rate",
+    64: "pid='<unknown>', name=<unknown>, Row Remapper Error: failed to record the remapped row",
+    143: "pid='<unknown>', name=<unknown>, GPU Initialization Error",
     999: "pid=4711, name=python, an undocumented error",
     119: "pid=4711, name=python, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
 }

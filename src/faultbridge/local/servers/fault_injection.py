@@ -70,6 +70,9 @@ def _test(name: str, info: Callable[[int], str] | None = None) -> Document:
 
 ANY_ZONE = "*"
 NEXT_LAUNCH = "next"
+IDLE = "#faultbridge idle"
+"""The last line that a look for processes on the GPUs prints, if it finds none."""
+
 RESTARTS = {"reset": "nvidia-smi --gpu-reset", "reboot": "exit 194"}
 """The text in a command that identifies it as a GPU reset or as a reboot."""
 
@@ -93,10 +96,12 @@ class ComputeFaults:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def output_of(self, instance_id: str, commands: list[str]) -> CommandOutput | None:
-        """Return the output of a restart, the injected output, healthy diagnostics, or None."""
+        """Return the output of a restart or a look for processes, the injected one, healthy diagnostics, or None."""
         restart = next((name for name, text in RESTARTS.items() if any(text in line for line in commands)), None)
         if restart is not None:
             return self._restart(instance_id, restart, commands)
+        if commands and commands[-1] == f"echo '{IDLE}'":
+            return CommandOutput(0, f"{IDLE}\n")
         with self.lock:
             if injected := self.outputs.get(instance_id):
                 return injected
