@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
-from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.record.ports import Verdict, Verification
@@ -121,17 +121,18 @@ def test_a_repair_after_failed_diagnostics_waits_for_work_that_began_meanwhile()
     assert not changed(world)
 
 
-def test_an_instance_that_does_not_answer_delays_the_repair_of_a_claim_and_not_of_a_proven_fault() -> None:
-    world = World(catalog=load_catalog(), nodes=20)
+def test_the_repair_of_a_proven_fault_continues_if_its_instance_does_not_answer() -> None:
+    world = busy_world()
+    world.verifier.silent = {INSTANCE}
+    world.until(lambda: changed(world), minutes=15)
+
+
+def test_a_claim_is_verified_and_not_repaired_while_its_processes_are_not_known() -> None:
+    world = World(catalog=load_catalog())
     world.policy = default_policy()
-    world.verifier.silent = {INSTANCE, "i-00000000000000002"}
-    world.verifier.results["i-00000000000000002"] = Verification(Verdict.FAILED, ("memory: GPU 3 failed",))
-    world.fault_and_react(code=AT_RISK)
-    world.claim_and_react(2, AT_RISK)
-    world.advance_minutes(55)
-    assert world.released_instances() == [INSTANCE]
-    assert "node-2 " not in str(world.control().holders)
-    assert world.status(2) is NodeStatus.QUARANTINED
+    world.verifier.occupied = lambda _: None
+    world.claim_and_react(code=AT_RISK, minutes=180)
+    assert (changed(world), "verify passed" in world.record_history()) == (False, False)
 
 
 def test_a_look_that_fails_for_a_moment_is_repeated_and_changes_nothing() -> None:

@@ -99,8 +99,8 @@ def _wait_until_idle(context: StepContext, reason: str) -> StepResult:
 def _wait_for_processes(context: StepContext) -> StepResult | None:
     """Queue the repair again while a process uses the GPUs of a node whose work stays; None if it may continue.
 
-    Without an orchestrator, only the processes show running work. Diagnostics look for them when they start. If the
-    instance does not answer, a claim waits, and the repair of a proven fault continues.
+    Without an orchestrator, only the processes show running work. Diagnostics look for them when they start, also for
+    what only claims report. If the instance does not answer, the repair continues, because its fault is proven.
     """
     diagnosis = context.case.repair_action is RepairAction.VERIFY
     if diagnosis or context.instance_id is None or not work_stays(context.state, context.case):
@@ -108,9 +108,7 @@ def _wait_for_processes(context: StepContext) -> StepResult | None:
     found = context.verifier.processes(context.instance_id, context.case.execution)
     if found.verdict is Verdict.PENDING:
         return waiting("the processes on the GPUs are being listed")
-    claimed = found.verdict is Verdict.UNKNOWN and rests_on_claims(context.state, context.case)
-    held = claimed or found.verdict is Verdict.OCCUPIED
-    return _wait_until_idle(context, joined_findings(found.findings)) if held else None
+    return _wait_until_idle(context, joined_findings(found.findings)) if found.verdict is Verdict.OCCUPIED else None
 
 
 def _result_of(context: StepContext, answer: CallResult, stays: bool) -> StepResult:  # noqa: FBT001 - of one caller
