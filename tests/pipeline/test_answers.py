@@ -83,7 +83,9 @@ def cases() -> Iterator[Case]:
     yield replace(escalated, relapse_of="c-abcdefghijklmnopqrstuvwxya")
     yield replace(escalated, code="operator.quarantine")
     yield replace(escalated, action=Action.CONTACT_SUPPORT)
-    yield replace(WAITING_CASE, waiting_for=WaitingFor.CAPACITY, wait_paged=True)
+    yield from (
+        replace(WAITING_CASE, waiting_for=one, wait_paged=True) for one in (WaitingFor.CAPACITY, WaitingFor.IDLE)
+    )
     yield replace(WAITING_CASE, status=CaseStatus.IN_PROGRESS, attempts=1, wait_paged=True)
 
 

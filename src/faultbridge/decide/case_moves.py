@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.changes import Folded
 from faultbridge.decide.fold.claims import claim_end
-from faultbridge.model.cases import ESCALATED_AT, Case, Reason, case_id
+from faultbridge.model.cases import ESCALATED_AT, HELD_SINCE, Case, Reason, case_id
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.conditions import Condition
@@ -192,7 +192,8 @@ def move_case(decided: Transition, case: Case, now: datetime, reason: str | Reas
     """
     before = decided.state.live_case
     if case.status not in {CaseStatus.QUEUED, CaseStatus.IN_PROGRESS}:  # the status has a page of its own
-        case = replace(case, capacity_since=None, wait_paged=False)
+        marks = {name: at for name, at in case.marks.items() if name != HELD_SINCE}
+        case = replace(case, capacity_since=None, wait_paged=False, marks=marks)
     again = {ESCALATED_AT: now} if case.status is CaseStatus.ESCALATED else {}
     first = case.marks.get(case.status.value, now)
     marked = replace(case, marks={**case.marks, case.status.value: first, **again})
