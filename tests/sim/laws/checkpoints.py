@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from faultbridge.model.catalog import WorkEffect
 from tests.sim.laws.law import Law
 from tests.sim.situations.truth import ANSWERING, BEAT
 
@@ -38,7 +39,7 @@ class CheckpointLaw(Law):
     def node_changed(self, state: NodeState) -> None:
         """Keep when a fault last endangered the work of the node."""
         node = state.key.node
-        if any(one.work.value == "at_risk" for one in state.active()):
+        if any(one.work is WorkEffect.AT_RISK for one in state.active()):
             self._now_endangered.add(node)
         elif node in self._now_endangered:
             self._now_endangered.discard(node)

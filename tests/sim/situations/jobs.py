@@ -34,7 +34,7 @@ class JobActions(ClaimActions):
         job = f"{ANSWERING if action.selector % 3 else 'ignores'}-{action.selector}"
         self._log(f"job {job} starts on {', '.join(nodes)}")
         self._report_job({"change": "start", "job_id": job, "nodes": nodes})
-        self._later(BEAT, partial(self._beat, job, 1, 2 + int(MAX_BEATS * action.fraction)))
+        self._later(BEAT, partial(self._job_beats, job, 1, 2 + int(MAX_BEATS * action.fraction)))
 
     def _work_endangered(self, action: ExternalAction) -> None:
         """Let the kernel of a node report a fault that its work may survive; each third one is about all nodes."""
@@ -45,12 +45,12 @@ class JobActions(ClaimActions):
             body = kernel_line(xid, action.selector // 7, None)
             self._send_until_accepted(RawInput("kernel-log", REPAIRED, body, name, instance.instance_id), 0.0, 2)
 
-    def _beat(self, job: str, step: int, last: int) -> None:
+    def _job_beats(self, job: str, step: int, last: int) -> None:
         if step == last:
             self._report_job({"change": "end", "job_id": job, "outcome": "succeeded"})
             return
         self._report_job({"change": "heartbeat", "job_id": job, "step": step}, answers=job.startswith(ANSWERING))
-        self._later(BEAT, partial(self._beat, job, step + 1, last))
+        self._later(BEAT, partial(self._job_beats, job, step + 1, last))
 
     def _report_job(self, report: dict[str, Any], *, answers: bool = False) -> None:
         """Report a change of a job, and answer the request for a checkpoint that the response contains."""
