@@ -67,8 +67,9 @@ def test_an_idle_node_is_repaired_at_once() -> None:
     assert world.case().attempts == 1
 
 
-def test_an_operator_is_paged_once_when_work_holds_a_repair_for_too_long_until_it_ends() -> None:
-    world = busy_world()
+@pytest.mark.parametrize("code", ["smi.row_remap_pending", AT_RISK])
+def test_an_operator_is_paged_once_when_work_holds_a_repair_for_too_long_until_it_ends(code: str) -> None:
+    world = busy_world(code=code)
     world.advance_minutes(55)
     assert urgent(world) == []
     world.advance_minutes(40)
