@@ -46,12 +46,12 @@ def test_a_consequence_that_was_acted_on_first_and_its_cause_are_one_case_with_o
 @pytest.mark.parametrize("first", ["xid.154", "xid.63"])
 def test_one_entry_corrects_what_the_first_report_said(first: str) -> None:
     world = world_after(first, seconds=5, orchestrated=True)
-    told = [
+    stated = [
         (one["metadata"]["event_type"], one["data"].get("because_of"), one["data"]["action"])
         for one in world.bodies(1)
         if one["data"].get("code") == first and "Fault" in one["metadata"]["event_type"]
     ]
-    assert told == [("Node Fault Detected", None, "reset_gpu"), ("Node Fault Updated", CAUSE, "none")]
+    assert stated == [("Node Fault Detected", None, "reset_gpu"), ("Node Fault Updated", CAUSE, "none")]
 
 
 def test_a_reboot_that_the_consequence_requires_remains_the_one_repair() -> None:

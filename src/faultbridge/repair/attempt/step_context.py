@@ -272,7 +272,7 @@ def requeue_case(
     - `not_before`: the earliest time of the next attempt; None if it may start at once.
     """
     case, attempt = live_attempt(state)
-    if waiting_for is WaitingFor.IDLE and not case.claimed:  # what only claims report pages nobody
+    if waiting_for is WaitingFor.IDLE and not case.claimed:  # what only claims report sends no page
         case = replace(case, marks={HELD_SINCE: attempt.since or now, **case.marks})
     verifying = state.status is NodeStatus.VALIDATING and attempt.intent is None
     if case.cancelled or (verifying and repair_action is None):
