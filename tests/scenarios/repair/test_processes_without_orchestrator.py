@@ -11,7 +11,7 @@ from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.faults import NODE_COMPONENT
-from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.ports.compute import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.incidents.pages_of_incidents import urgent
 from tests.scenarios.world import World
