@@ -18,6 +18,7 @@ CALLS = {
     "dynamodb:ConditionCheckItem": ("transact_write_items",),
     "ec2:RunInstances": ("create_fleet",),
     "ec2:CreateTags": ("create_fleet", "create_tags"),
+    "ec2:DescribeInstances": ("describe_instances", "instances_where"),  # the read that the EC2 adapters share
     "iam:PassRole": ("create_fleet",),
     "s3:ListBucket": ("get_object",),
     "s3:GetObjectVersion": ("get_object",),
