@@ -19,6 +19,7 @@ from faultbridge.decide.backtest.plots import (
     stacked_bars,
     write_plots,
 )
+from faultbridge.decide.backtest.report import BacktestDocument, Compared, Totals
 from tests.lab.plots import PLOT_HEIGHT, Line, comparison_plots, lines
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=20)
@@ -67,8 +68,8 @@ def test_a_comparison_and_a_back_test_are_written_as_files(tmp_path: Path) -> No
         "margins": {},
         "lost_by_cause": {"node_down": 4.0, "rollback": 8.0},
     }
-    totals = {"actions": {"verify": 1, "replace_node": 2}, "right": 1, "needless": 2, "undetermined": 0, "missed": 0}
-    clusters = [{"cluster": "train-a", "recorded": totals, "replayed": totals}]
+    totals = Totals(3, {"verify": 1, "replace_node": 2}, 2, 0, 1, 2, 0, 0, None, None, 0)
+    clusters = [BacktestDocument("train-a", 9, None, None, Compared(3, 3, 0), totals, totals, [], [])]
     write_plots(
         tmp_path / "new", {**comparison_plots([system, {**system, "precursors": 30.0}]), **backtest_plots(clusters)}
     )

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from msgspec import field
 
@@ -210,7 +211,7 @@ class Case(CaseFacts, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     recurring: bool = False
     drain_for: str | None = None
     mode: str = ""
-    unknown_attributes: dict[str, object] | None = None
+    unknown_attributes: dict[str, Any] | None = None
 
     @property
     def condition_key(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 
@@ -12,4 +14,4 @@ class Stored(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     A new field of such a class needs a default, because values of earlier releases do not have it.
     """
 
-    unknown_attributes: dict[str, object] | None = None
+    unknown_attributes: dict[str, Any] | None = None  # `object` would be a class of its own to the hook of the codec
