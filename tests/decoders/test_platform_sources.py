@@ -494,6 +494,12 @@ def test_the_gpu_that_a_condition_names_is_an_attribute() -> None:
         assert (fault.code, fault.component, fault.attributes.get("pci")) == ("xid.95", Component(GPU), pci)
 
 
+def test_a_double_bit_error_of_an_eks_node_is_one_of_an_unnamed_gpu_so_that_it_joins_the_others() -> None:
+    condition = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaDoubleBitError"}
+    (fault,) = faults_and_clears(decoded("eks-node-condition", [condition]))
+    assert (fault.code, fault.component) == ("agent.double_bit_error", Component(GPU))
+
+
 LABELS = {"alertname": "GPUThermalThrottling", "pci_bus_id": "00000000:3B:00.0", "Hostname": "ip-10-0-0-7"}
 RULE = {"labels": LABELS, "annotations": {"summary": "hot"}, "value": "1e+00", "activeAt": "2026-02-03T12:00:00Z"}
 LISTED = {"labels": LABELS, "annotations": {}, "fingerprint": "a1", "receivers": [{"name": "x"}]}

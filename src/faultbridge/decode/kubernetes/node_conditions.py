@@ -44,7 +44,7 @@ _DETECTOR_COMPONENTS = (b"kernel-monitor", b"health-checker", b"system-log-monit
 _GPU = Component(ComponentType.GPU)
 _ON_DEVICES = ("gpu.nvidia.com/", "DeviceUnhealthy")
 _OF_NODE = re.compile(r"UnexpectedAdmissionError|nvidia|nvml|cuda|\bcdi\b|/dev/|device", re.IGNORECASE)
-_ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy", "smi.gpu_lost", "host.gpu_reset_required")
+_ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy", "agent.double_bit_error", "smi.gpu_lost", "host.gpu_reset_required")
 
 
 def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
