@@ -187,3 +187,15 @@ def test_an_endpoint_option_replaces_an_invalid_endpoint_variable(monkeypatch: p
     monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:4566")
     session = Session(Target(endpoint_url="http://127.0.0.1:4566", region="us-east-1"), OutputFormat.JSON)
     assert session.clients.region == "us-east-1"
+
+
+@pytest.mark.parametrize("command", ["deploy", "destroy"])
+def test_a_command_that_changes_an_account_names_the_missing_region(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("faultbridge.cli.commands.install.deploy.chosen_embedded_stack", lambda _target: None)
+    monkeypatch.setattr("faultbridge.cli.commands.install.deploy.read_packaged", lambda: None)
+    monkeypatch.setattr("faultbridge.cli.commands.install.deploy.require_running_code", lambda _packaged: None)
+    monkeypatch.setattr("faultbridge.cli.commands.install.deploy._parameters", lambda _packaged, _given: {})
+    assert run([command, "--yes"]) == 69
+    assert "no AWS region is set; set AWS_REGION, or give --region REGION" in capsys.readouterr().err

@@ -85,9 +85,7 @@ def deploy(
     if len(stack) > cloudformation.MAX_STACK_NAME:
         raise BadParameter(f"invalid --stack: {stack!r}; at most {cloudformation.MAX_STACK_NAME} characters")
     chosen, clients = _parameters(packaged, given or ()), _aws_clients(session)
-    account, region = clients.sts.get_caller_identity()["Account"], clients.region
-    if region is None:
-        raise Misconfigured("no AWS region is set; set AWS_REGION, or give --region REGION")
+    account, region = clients.sts.get_caller_identity()["Account"], str(clients.region)
     place = bucket or f"faultbridge-artifacts-{account}-{region}"
     parameters = {**chosen, "PythonRuntime": f"python{packaged.python}"}
     found = cloudformation.find_stack(clients.cloudformation, stack)
@@ -115,12 +113,14 @@ def deploy(
 
 
 def _aws_clients(session: Session) -> Clients:
-    """Return the clients of an account on AWS; a running embedded stack of the name is a usage error."""
+    """Return the clients of an account and a region; a running embedded stack of the name is a usage error."""
     if chosen_embedded_stack(session.target) is not None:
         name = session.target.stack
         raise BadParameter(
             f"{name} is an embedded stack; give --region or --profile for AWS, or run `faultbridge down`"
         )
+    if session.clients.region is None:
+        raise Misconfigured("no AWS region is set; set AWS_REGION, or give --region REGION")
     return session.clients
 
 
