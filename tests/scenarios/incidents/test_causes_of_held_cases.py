@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,7 +38,7 @@ def after_the_incident() -> World:
 
 
 def event(link: Link) -> dict[str, Any]:
-    return link.line.event
+    return dict(json.loads(link.line.body))
 
 
 def of_incident(world: World, change: str) -> dict[str, Any]:
