@@ -95,7 +95,7 @@ architecture: setup ## run the architecture tests: layers, sizes, permissions, d
 	@$(BIN)/pytest -q tests/architecture
 
 .PHONY: test
-test: setup machines ## run the tests of a merge in three processes, because those on a stack mostly wait (9 minutes on two cores)
+test: setup machines ## run the tests of a merge in three processes, because those on a stack mostly wait (8 minutes on two cores)
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast

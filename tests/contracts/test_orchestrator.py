@@ -20,8 +20,10 @@ from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks
 from tests.sim.fakes import START, FakeOrchestrator
 
 DEADLINE = START + timedelta(minutes=10)
-REAL = ("slurm", "slurmrestd", "slurm parallelcluster", "slurmrestd parallelcluster")
-REAL_SLURMS = [pytest.param(name, marks=pytest.mark.servers) for name in REAL]
+REAL_SLURMS = [pytest.param(name, marks=pytest.mark.servers) for name in ("slurm", "slurmrestd")]
+OF_PARALLEL_CLUSTER = [
+    pytest.param(f"{name} parallelcluster", marks=pytest.mark.servers) for name in ("slurm", "slurmrestd")
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,7 @@ def slurmrestd() -> Iterator[RealSlurm]:
         yield started
 
 
-@pytest.fixture(params=["fake", "eks", *REAL_SLURMS])
+@pytest.fixture(params=["fake", "eks", *REAL_SLURMS, *OF_PARALLEL_CLUSTER])
 def scheduler(request: pytest.FixtureRequest, clients: Clients) -> Iterator[Scheduler]:
     if request.param == "fake":
         yield InMemory()
