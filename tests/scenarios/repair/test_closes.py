@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cases import EXTERNAL
-from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, Resolution
+from faultbridge.model.policy import Rule
 from faultbridge.record.ports.compute import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.provider.external_replacement import ExternalReplacement
@@ -116,3 +117,21 @@ def test_a_case_that_another_tool_began_is_replaced_if_faultbridge_replaced_the_
     assert EXTERNAL in world.case().marks
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert (world.released_instances(), world.case().resolution) == ([bad], Resolution.REPLACED)
+
+
+def test_a_late_fault_of_a_successor_opens_a_case_after_an_operator_returned_its_node() -> None:
+    asking = Rule("ask", approval=(RepairAction.REPLACE_NODE,))
+    world = World(rules=(asking,))
+    world.fault_and_react()
+    world.orders.deny(world.case().id, ADA)
+    successor = ExternalReplacement(world).replace_instance()
+    world.node_orders.return_node(world.key(), ADA)
+    world.process_entries()
+    world.until(lambda: world.instance() == successor)
+    seen = world.clock.now()
+    world.until(lambda: world.record_history()[-1] == "verify begun")
+    world.advance_minutes(1)
+    world.fault(code="xid.48", seen=seen)
+    first = world.case().id
+    world.until(lambda: world.case().id != first, minutes=60)
+    assert world.case().code == "xid.48"

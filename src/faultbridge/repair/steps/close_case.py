@@ -171,8 +171,9 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
         family = context.tools.rulebook.catalog().row(case.code).family
         state = start_probation(state, resolved, family, context.rules.policy.limits, now)
     # A claim, or a fault whose record came too late to fail the verification, opens a case of its own. If an operator
-    # canceled the repair of a fault, this fault opens none.
-    uncovered = [one for one in state.active() if one.action.opens_case and (one.claimed or not case.cancelled)]
+    # canceled the repair of a fault, this fault opens none, but one of an instance that came afterwards does.
+    decided = case.cancelled and EXTERNAL not in case.marks
+    uncovered = [one for one in state.active() if one.action.opens_case and (one.claimed or not decided)]
     if uncovered and state.case_deferred_until is None:
         state = replace(state, case_deferred_until=now)
     return move_case(Transition(state, (draft,)), resolved, now, resolution.value)
