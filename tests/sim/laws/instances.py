@@ -148,7 +148,7 @@ class InstanceLaw(Law):
             or state.ignored is not None
         ):
             self._waiting.pop(name, None)
-        elif waits_for in {"update", "incident", "approval", "pause", "window", "breaker"} or self._is_updated:
+        elif waits_for in {"update", "incident", "approval", "pause", "window", "breaker"}:
             self._waiting.pop(name, None)  # what it waits for has a page or an end of its own
         elif waits_for == "capacity" or lacks:
             self._waiting.setdefault(name, self.now)
@@ -157,10 +157,6 @@ class InstanceLaw(Law):
             self._blocked.setdefault(name, self.now)
         else:
             self._blocked.pop(name, None)
-
-    @property
-    def _is_updated(self) -> bool:
-        return any(one.holds(self.now) for one in self.system.owner.updates)
 
     def _end_waits(self, group: str | None) -> None:
         """End the waits of nodes that wait for a slot, or have one: their group has capacity, as it got an instance."""
