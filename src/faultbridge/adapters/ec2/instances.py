@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -131,6 +131,12 @@ def listed_instance(clients: Clients, instance_id: str) -> Mapping[str, Any]:
 def launch_order(candidate: LaunchedInstance) -> tuple[Any, ...]:
     """Return the sort key that orders launched instances by launch time, oldest first, and then by id."""
     return candidate.launched_at, candidate.instance_id
+
+
+def launched_since(launched: Iterable[LaunchedInstance], since: datetime) -> tuple[LaunchedInstance, ...]:
+    """Return the instances that were launched in the whole second of `since` or later, oldest first."""
+    earliest = since.replace(microsecond=0)  # EC2 rounds launch times to seconds
+    return tuple(sorted((one for one in launched if one.launched_at >= earliest), key=launch_order))
 
 
 def domains_by_instance(clients: Clients, described: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.errors import AWS_ERRORS, is_outage, translate
 from faultbridge.adapters.aws.errors import message_of as error_text
-from faultbridge.adapters.ec2.instances import failure_of, launch_order
+from faultbridge.adapters.ec2.instances import failure_of, launched_since
 from faultbridge.adapters.ec2.request_log import Progress, Request, RequestLog
 from faultbridge.adapters.hyperpod.cluster import (
     CHECKING,
@@ -117,12 +117,11 @@ class HyperPodProvider:
         The instances are sorted by launch time, oldest first. Times are compared in whole seconds. An instance is
         running only if its node has the status `Running`. Raises Misconfigured if the group does not exist.
         """
-        earliest = launched_after.replace(microsecond=0)
         members = [one for one in self._cluster.nodes() if one.get("InstanceGroupName") == group]
         if not members:
             self._cluster.instance_group(group)
         found = (_launched(one) for one in members if one.get("InstanceId") and status_of(one) not in LEAVING)
-        return tuple(sorted((one for one in found if one.running and one.launched_at >= earliest), key=launch_order))
+        return launched_since((one for one in found if one.running), launched_after)
 
 
 def _launched(one: Mapping[str, Any]) -> LaunchedInstance:

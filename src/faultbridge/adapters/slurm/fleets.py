@@ -15,7 +15,7 @@ from typing import Any
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.call_results import errors_become_results
-from faultbridge.adapters.ec2.instances import launch_order, launched_instance_of, listed_instance, live_instances
+from faultbridge.adapters.ec2.instances import launched_instance_of, launched_since, listed_instance, live_instances
 from faultbridge.adapters.ec2.inventory import Ec2Inventory
 from faultbridge.adapters.ec2.launch import Ec2Instances, terminate_instance
 from faultbridge.adapters.ec2.request_log import Progress, RequestLog
@@ -115,11 +115,10 @@ class ParallelClusterProvider(Ec2Instances):
         """
         with translated(f"listing the instances of {group}"):
             live = list(live_instances(self._clients, filters_of(group)))
-        earliest = launched_after.replace(microsecond=0)
-        found = [one for one in map(launched_instance_of, live) if one.launched_at >= earliest]
+        found = launched_since(map(launched_instance_of, live), launched_after)
         if not found and not self._static_nodes_without(group, live):
             raise SuccessorNotNeeded(f"each static node of {group} has an instance")
-        return tuple(sorted((one for one in found if one.running), key=launch_order))
+        return tuple(one for one in found if one.running)
 
     def _static_nodes_without(self, group: str, live: Iterable[Mapping[str, Any]]) -> list[str]:
         """Return the static nodes of a compute resource at whose address no instance is."""
@@ -148,9 +147,9 @@ class PcsProvider(Ec2Instances):
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the running instances of a compute node group that were launched since a time, oldest first."""
         with translated(f"listing the instances of {group}"):
-            found = [launched_instance_of(one) for one in live_instances(self._clients, filters_of(group))]
-        earliest = launched_after.replace(microsecond=0)
-        return tuple(sorted((one for one in found if one.running and one.launched_at >= earliest), key=launch_order))
+            live = list(live_instances(self._clients, filters_of(group)))
+        found = launched_since(map(launched_instance_of, live), launched_after)
+        return tuple(one for one in found if one.running)
 
 
 class TaggedInventory(Ec2Inventory):
